@@ -1,41 +1,26 @@
 """A real Jupyter kernel: it takes cells, returns values, and leaves nothing running after `close`."""
 
 import ast
-import os
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from queue import Empty
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 from textwrap import shorten
 from typing import Any
 
+import processes
 import psutil
-from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.manager import KernelManager
+from notebook_session import NotebookSession
+from processes import PROJECT as ROOT
 
-ROOT = Path(__file__).parent.parent
-_MARK = "DDP_LESSONS_BENCHMARK"
+__all__ = ["GIGABYTE", "ROOT", "CellFailed", "Family", "Kernel"]
 GIGABYTE = 1024**3
 
 
-class Family:
-    """A process and all that it started, found by a mark in their environment, also if they left their parent."""
-
-    def __init__(self) -> None:
-        self.mark = uuid.uuid4().hex
-        self.environment = {**os.environ, _MARK: self.mark, "PYTHONPATH": str(ROOT)}
-
-    def members(self) -> list[psutil.Process]:
-        found = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.environ().get(_MARK) == self.mark:
-                    found.append(process)
-        return found
+class Family(processes.Family):
+    """What is measured of it."""
 
     def bytes(self) -> int:
         """The sum of proportional set sizes: a page shared by ten processes counts as a tenth for each."""
@@ -50,16 +35,6 @@ class Family:
             quiet = quiet + 1 if now - before < 0.015 else 0
             before = now
             time.sleep(0.1)
-
-    def kill(self) -> None:
-        """End them all, including those started meanwhile."""
-        for _ in range(20):
-            if not (living := self.members()):
-                return
-            for process in living:
-                with suppress(psutil.Error):
-                    process.kill()
-            time.sleep(0.05)
 
     def _each(self, measure: Callable[[psutil.Process], float]) -> Iterator[float]:
         for process in self.members():
@@ -76,17 +51,14 @@ class Kernel:
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         self.family = Family()
-        self.manager = KernelManager(kernel_name="python3")
         self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
         environment = {**self.family.environment, "TMPDIR": self.folder.name, **(variables or {})}
-        self.manager.start_kernel(env=environment, cwd=self.folder.name, stdout=DEVNULL, stderr=DEVNULL)
-        self.client: BlockingKernelClient = self.manager.client()
-        self.client.start_channels()
         try:
-            self.client.wait_for_ready(timeout=60)
+            self.session = NotebookSession(environment, self.folder.name, stdout=DEVNULL, stderr=DEVNULL)
         except RuntimeError:
-            self.close()
+            self.folder.cleanup()
             raise CellFailed("kernel died") from None
+        self.client = self.session._client
 
     def __enter__(self) -> "Kernel":
         return self
@@ -96,7 +68,7 @@ class Kernel:
 
     def send(self, code: str, value: str = "None") -> str:
         """Start a cell without waiting for it; `value` is an expression to read after it has run."""
-        return str(self.client.execute(code, allow_stdin=False, user_expressions={"value": value}))
+        return self.session.begin(code, allow_stdin=False, user_expressions={"value": value})
 
     def reply_to(self, message_id: str, timeout_seconds: float) -> dict[str, Any] | None:
         """The reply to a cell, or None if it did not come in time. What cells print is read, as a page would."""
@@ -107,7 +79,7 @@ class Kernel:
             try:
                 message = self.client.get_shell_msg(timeout=max(0, min(1, deadline - time.monotonic())))
             except Empty:
-                if not self.manager.is_alive():
+                if not self.session.is_alive():
                     raise CellFailed("kernel died") from None
                 if time.monotonic() > deadline:
                     return None
@@ -127,7 +99,6 @@ class Kernel:
 
     def close(self) -> None:
         """SIGKILL the kernel and all remaining processes."""
-        self.client.stop_channels()
-        self.manager.shutdown_kernel(now=True)
+        self.session.close()
         self.family.kill()
         self.folder.cleanup()

@@ -1,37 +1,48 @@
-"""Correct programs of what is built on the collectives, from meshes to pipelines, RPC and the compiler."""
+"""Correct programs of what is built on the collectives, from meshes to pipelines, RPC and the compiler; and such in
+which a rank waits for more than calls of the others: threads, the store, futures.
+"""
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import itertools
+import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import torch
-from correct_waits import CASES, Answer, model, rounded, shared_folder
+from correct_collectives import plain_numbers
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
+from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
+Answer = Any
 dist: Any = torch.distributed
 
 
-def mesh(rank: int, world_size: int, shape: tuple[int, ...], operation: str) -> Answer:
-    from torch.distributed.device_mesh import init_device_mesh
+def model(seed: int = 0) -> Any:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
 
-    names = ("outer", "inner")[: len(shape)]
-    made = init_device_mesh("cpu", shape, mesh_dim_names=names)
-    found = []
-    for name in names:
-        mine = torch.tensor([float(rank)])
-        dist.all_reduce(mine, getattr(dist.ReduceOp, operation), group=made.get_group(name))
-        found.append((made.get_local_rank(name), mine.item()))
-    return found
+
+def shared_folder(rank: int) -> str:
+    place = [tempfile.mkdtemp() if rank == 0 else ""]
+    dist.broadcast_object_list(place, 0)
+    return place[0]
+
+
+def rounded(tensor: torch.Tensor) -> list[float]:
+    return [round(number, 4) for number in tensor.detach().double().flatten().tolist()]
 
 
 def sharded_tensor(rank: int, world_size: int, first: str, second: str, two_dimensions: bool) -> Answer:
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     kinds: dict[str, Any] = {"rows": Shard(0), "columns": Shard(1), "whole": Replicate()}
@@ -43,19 +54,17 @@ def sharded_tensor(rank: int, world_size: int, first: str, second: str, two_dime
     return rounded(product.to_local()), rounded(given.sum().full_tensor())
 
 
-def tensor_parallel(rank: int, world_size: int, loss_is_mean: bool) -> Answer:
-    from torch.distributed.device_mesh import init_device_mesh
+def tensor_parallel(rank: int, world_size: int) -> Answer:
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     made = init_device_mesh("cpu", (world_size,))
     split: Any = parallelize_module(model(), made, {"0": ColwiseParallel(), "2": RowwiseParallel()})
     out = split(torch.ones(3, 8))
-    (out.mean() if loss_is_mean else out.sum()).backward()
+    out.sum().backward()
     return rounded(out), rounded(split[2].weight.grad.full_tensor())
 
 
 def fully_sharded(rank: int, world_size: int, hybrid: bool, reshard: bool, mixed: bool) -> Answer:
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     made = init_device_mesh("cpu", (2, 2), mesh_dim_names=("copies", "shards")) if hybrid else None
@@ -176,30 +185,132 @@ def compiled(rank: int, world_size: int, what: str) -> Answer:
     return rounded(net.module[0].weight.grad)
 
 
-def averaging(rank: int, world_size: int) -> Answer:
-    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+def groups(rank: int, world_size: int, kind: str) -> Answer:
+    half = [0, 1] if rank < 2 else [2, 3]
+    if kind == "of one":
+        made = dist.new_group([rank])
+    elif kind == "of one in halves":
+        _, halves = dist.new_subgroups(2)
+        made, _ = dist.new_subgroups(1, group=halves[rank // 2])
+    elif kind == "local":
+        made = [dist.new_group(half, use_local_synchronization=True) for _ in range(2)][1]
+    else:
+        made, _ = dist.new_subgroups_by_enumeration([[0, 3], [1, 2]])
+    mine = torch.ones(1) * rank
+    dist.all_reduce(mine, group=made)
+    return mine.item()
 
-    net = model(rank)
-    averager = PeriodicModelAverager(period=2, warmup_steps=0)
-    (net(torch.ones(1, 8)).sum()).backward()  # it averages what has a gradient
-    for _ in range(4):
-        averager.average_parameters(net.parameters())
-    return rounded(net[0].weight)
+
+class _Handing(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
-def differentiable(rank: int, world_size: int, name: str) -> Answer:
-    import torch.distributed.nn.functional as through
+def below_a_mode(rank: int, world_size: int, kind: str) -> Answer:
+    net = DistributedDataParallel(model())
+    around = {"functions": _Handing, "profiler": torch.profiler.profile}[kind]
+    with around(), net.join():
+        for _ in range(1 + rank):
+            net(torch.ones(2, 8)).sum().backward()
+    return rounded(net.module[0].weight.grad)
 
-    mine = (torch.ones(4) * (rank + 1)).requires_grad_()
-    out = getattr(through, name)(*([mine, 0] if name == "broadcast" else [mine]))
-    (out[0] if isinstance(out, list | tuple) else out).sum().backward()
-    return rounded(mine.grad) if mine.grad is not None else None
+
+def remote_calls(rank: int, world_size: int, kind: str) -> Answer:
+    import torch.distributed.rpc as rpc
+
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{shared_folder(rank)}/rpc")
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size, rpc_backend_options=options)
+    other, own_group = f"worker{(rank + 1) % world_size}", dist.new_group()
+    large, others = torch.eye(1200) * (rank + 1) / 1000, range(1, world_size)
+    try:
+        if kind == "wait":
+            return rounded(rpc.rpc_sync(other, torch.add, args=(torch.ones(2), rank)))
+        if kind == "remote":
+            return rounded(rpc.remote(other, torch.add, args=(torch.ones(2), rank)).to_here())
+        answer = rpc.rpc_async(other, torch.matrix_exp, args=(large,))
+        if kind == "barrier first":
+            dist.barrier()
+            return round(float(answer.wait().trace()), 3)
+        # what the others wait for is sent once an answer is there, and that is worked out where no Python runs
+        if rank == 0:
+            sent = answer.then(lambda _: [dist.send(torch.ones(1), peer, group=own_group) for peer in others])
+            dist.barrier()
+            return len(sent.wait())
+        dist.recv(torch.zeros(1), 0, group=own_group)
+        dist.barrier()
+        return round(float(answer.wait().trace()), 3)
+    finally:
+        rpc.shutdown()
+
+
+def in_threads(rank: int, world_size: int, kind: str) -> Answer:
+    groups, found = [dist.new_group() for _ in range(2)], [torch.ones(1) * rank for _ in range(2)]
+
+    def late(number: int) -> None:
+        time.sleep(0.3 * ((rank + number) % 2))
+        dist.all_reduce(found[number], group=groups[number])
+
+    if kind == "pool":
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            list(pool.map(late, range(2)))
+    elif kind == "timer":
+        timer = threading.Timer(0.6, late, [0])
+        timer.start()
+        late(1)
+        dist.barrier()
+        timer.join()
+    else:
+        threads = [threading.Thread(target=late, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        dist.barrier()
+        for thread in threads:
+            thread.join()
+    return plain_numbers(found)
+
+
+def through_the_store(rank: int, world_size: int, kind: str) -> Answer:
+    store: Any = dist.PrefixStore(f"of this program, {shared_folder(rank)}", dist.distributed_c10d._get_default_store())
+    if kind == "late":
+        if rank == 0:
+            time.sleep(0.8)
+            store.set("word", "go")
+        else:
+            assert store.get("word") == b"go"
+    elif kind == "limit":
+        with contextlib.suppress(Exception):
+            store.wait([f"never {rank}"], timedelta(seconds=0.5))
+    else:
+        store.add("counter", 1)
+    dist.barrier()
+    return kind
+
+
+def in_the_background(rank: int, world_size: int, kind: str) -> Answer:
+    mine = torch.ones(4) * rank
+    work: Any = dist.all_reduce(mine, async_op=True)
+    if kind == "then":
+        return rounded(work.get_future().then(lambda done: done.value()[0] * 2).wait())
+    if kind == "asked":
+        while not work.is_completed():
+            time.sleep(0.01)
+    elif kind == "future":
+        work.get_future().wait()
+    elif kind == "coalesced":
+        work.wait()
+        with dist._coalescing_manager(async_ops=True) as several:
+            for _ in range(3):
+                dist.all_reduce(mine)
+        several.wait()
+    else:
+        work.wait()
+    dist.barrier()
+    return rounded(mine)
 
 
 _CASES: list[tuple[Callable[..., Answer], tuple[tuple[Any, ...], ...]]] = [
-    (mesh, (((4,), (2, 2), (4, 1), (1, 4)), ("SUM", "MAX"))),
     (sharded_tensor, (("rows", "columns", "whole"), ("rows", "columns", "whole"), (False, True))),
-    (tensor_parallel, ((False, True),)),
+    (tensor_parallel, ()),
     (fully_sharded, ((False, True), (False, True), (False, True))),
     (
         data_parallel,
@@ -210,13 +321,17 @@ _CASES: list[tuple[Callable[..., Answer], tuple[tuple[Any, ...], ...]]] = [
     (pipeline, (("ScheduleGPipe", "Schedule1F1B"),)),
     (loading, ((0, 2), (False, True))),
     (compiled, (("function", "eager", "aot_eager"),)),
-    (averaging, ()),
-    (differentiable, (("all_reduce", "all_gather", "broadcast"),)),
+    (groups, (("of one", "of one in halves", "local", "by enumeration"),)),
+    (below_a_mode, (("functions", "profiler"),)),
+    (remote_calls, (("wait", "remote", "barrier first", "answer sets off"),)),
+    (in_threads, (("threads", "pool", "timer"),)),
+    (through_the_store, (("late", "limit", "counter"),)),
+    (in_the_background, (("wait", "then", "asked", "future", "coalesced"),)),
 ]
 
 
 def features() -> Iterator[tuple[str, Callable[..., Answer], tuple[Any, ...]]]:
     """The name of each program, its function, and what that is given beside rank and world size."""
-    for function, options in (*_CASES, *CASES):
+    for function, options in _CASES:
         for given in itertools.product(*options):
             yield f"{function.__name__}{given if given else ''}", function, given

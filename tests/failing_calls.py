@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from catalog.programs import collectives, failing, groups, messages
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck
@@ -53,12 +54,6 @@ def all_is_right(workers: Workers) -> bool:
     return told == [(total, 5.0 if rank == 1 else 0.0, list(range(world))) for rank in range(world)]
 
 
-def raises(rank: int, world_size: int) -> None:
-    if rank == 1:
-        raise ValueError("no")
-    dist.all_reduce(torch.ones(3))
-
-
 def leaves_messages(rank: int, world_size: int) -> None:
     if rank == 0:
         main_of_rank()["work"] = dist.isend(torch.full((2,), 666.0), 1)
@@ -73,54 +68,11 @@ def leaves_a_collective(rank: int, world_size: int) -> None:
     raise ValueError("with a collective under way")
 
 
-def leaves_one_out(rank: int, world_size: int) -> None:
-    if rank != 0:
-        dist.all_reduce(torch.full((3,), 666.0))
-
-
-def exits(rank: int, world_size: int) -> None:
-    if rank == 2:
-        sys.exit(3)
-    dist.barrier()
-
-
 def waits_in_a_thread(rank: int, world_size: int) -> None:
     if rank == 0:
         waiting = threading.Thread(target=dist.recv, args=(torch.zeros(1), 1), daemon=True)
         waiting.start()
         waiting.join()
-
-
-def makes_a_group_alone(rank: int, world_size: int) -> None:
-    if rank == 0:
-        dist.new_group([0, 1])
-
-
-def other_sizes(rank: int, world_size: int) -> None:
-    dist.all_reduce(torch.ones(5 if rank == 1 else 3))
-
-
-def other_types(rank: int, world_size: int) -> None:
-    dist.broadcast(torch.ones(4, dtype=torch.float64 if rank == 0 else torch.float32), 0)
-
-
-def other_calls(rank: int, world_size: int) -> None:
-    dist.all_reduce(torch.ones(3)) if rank else dist.broadcast(torch.ones(3), 0)
-
-
-def other_roots(rank: int, world_size: int) -> None:
-    dist.broadcast(torch.ones(3), rank)
-
-
-def other_parts(rank: int, world_size: int) -> None:
-    dist.all_to_all_single(torch.zeros(3), torch.ones(3 if rank else 6))
-
-
-def other_message(rank: int, world_size: int) -> None:
-    if rank == 0:
-        dist.send(torch.ones(8), 1)
-    elif rank == 1:
-        dist.recv(torch.zeros(4), 0)
 
 
 def fails_in_backward(rank: int, world_size: int) -> None:
@@ -153,24 +105,24 @@ def stopped_after(seconds: float, workers: Workers, function: Callable[..., obje
     workers.run(function, *args)
 
 
-ABANDONED: dict[Callable[..., None], type[Exception]] = {
+raises, exits = failing.raises, failing.calls_sys_exit
+ABANDONED: dict[Callable[..., object], type[Exception] | tuple[type[Exception], ...]] = {
     raises: WorkerFailed,
     leaves_messages: WorkerFailed,
     leaves_a_collective: WorkerFailed,
-    leaves_one_out: WorkersStuck,
+    collectives.one_returned: WorkersStuck,
     exits: WorkerFailed,
     waits_in_a_thread: WorkersStuck,
-    makes_a_group_alone: WorkersStuck,
+    groups.group_made_by_some: WorkersStuck,
     fails_in_backward: WorkerFailed,
     computes_for_ever: WorkersStuck,
     sleeps: WorkersStuck,
 }
 _OR_STUCK = (WorkerFailed, WorkersStuck)  # whether gloo aborts or hangs depends on who comes first
-MISMATCHED: dict[Callable[..., None], type[Exception] | tuple[type[Exception], ...]] = {
-    other_sizes: _OR_STUCK,
-    other_types: WorkerFailed,
-    other_calls: _OR_STUCK,
-    other_roots: _OR_STUCK,
-    other_parts: WorkerFailed,
-    other_message: WorkerFailed,
+MISMATCHED: dict[Callable[..., object], type[Exception] | tuple[type[Exception], ...]] = {
+    collectives.different_shapes: _OR_STUCK,
+    collectives.different_dtypes: WorkerFailed,
+    collectives.different_collectives: _OR_STUCK,
+    collectives.different_roots: _OR_STUCK,
+    messages.smaller_buffer: WorkerFailed,
 }

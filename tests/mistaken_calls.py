@@ -74,13 +74,7 @@ COLLECTIVES = {
     "functional_broadcast": f"fc.broadcast({_T}, {{root}}, {{group}}).sum()",
 }
 _ONLY_BLOCKING = ("object", "functional")
-AGREED = {
-    "shape": "4",
-    "dtype": "torch.float32",
-    "op": "dist.ReduceOp.SUM",
-    "root": "0",
-    "word": "'sum'",
-}
+AGREED = {"shape": "4", "dtype": "torch.float32", "op": "dist.ReduceOp.SUM", "root": "0", "word": "'sum'"}
 _NEVER_CAME = (r"[Rr]ank 1 returned without", r"Mismatched (collectives|calls)")
 _OTHER_WAY = {  # what rank 1 does otherwise, and the words for it
     "shape": ("(5 if rank == 1 else 4)", (r"(Shape|Size) mismatch",)),
@@ -98,10 +92,7 @@ def _call(name: str, context: str, **other: str) -> str:
     more += ", async_op=True" if context == "async" else ""
     group = "group" if context == "group" else "dist.group.WORLD"
     told = {**AGREED, **other, "more": more, "only": more.removeprefix(", "), "group": group}
-    text = COLLECTIVES[name].format(**told)
-    if context == "async":
-        return f"{text}.wait()"
-    return text
+    return COLLECTIVES[name].format(**told) + (".wait()" if context == "async" else "")
 
 
 def _in_context(context: str, *lines: str) -> str:
@@ -124,8 +115,8 @@ def of_collectives() -> Iterator[Mistaken]:
         if _fits(name, context):
             yield from _missing_calls(name, context)
             yield from _other_arguments(name, context)
-        if context == "async" and _fits(name, context):
-            yield from _careless(name)
+            if context == "async":
+                yield from _careless(name)
 
 
 def _missing_calls(name: str, context: str) -> Iterator[Mistaken]:
@@ -134,23 +125,17 @@ def _missing_calls(name: str, context: str) -> Iterator[Mistaken]:
     where = f"{name} {context}"
     texts = {
         "left out": ["if rank != 1:", f"    {call}  #!"],
-        "left out before another": ["if rank != 1:", f"    {call}  #!", other],
         "one too many": ["if rank == 1:", f"    {call}  #!", other, call],
         "exchanged": ["if rank == 1:", f"    {other}  #!", f"{call}  #!", "if rank != 1:", f"    {other}  #!"],
         "another instead": ["if rank == 1:", f"    {other}  #!", "else:", f"    {call}  #!"],
     }
     for kind, lines in texts.items():
-        words = (
-            (*_NEVER_CAME, r"[Rr]anks 0 and 2 returned|[Rr]ank 0 returned") if kind == "one too many" else _NEVER_CAME
-        )
+        words = (*_NEVER_CAME, *([r"[Rr]anks 0 and 2 returned|[Rr]ank 0 returned"] * (kind == "one too many")))
         yield Mistaken(kind, where, _in_context(context, *lines), words)
     swallowed = ["for step in range(3):", "    try:", "        if (rank, step) == (1, 1):"]
     swallowed += ["            raise ValueError('a bad batch')", f"        {call}  #!", "    except ValueError:"]
     swallowed += ["        pass"]
-    text = _in_context(context, *swallowed)
-    yield Mistaken("swallowed", where, text, _NEVER_CAME, "swallowed")
-    text = _in_context(context, *swallowed, f"{other}  #!")
-    yield Mistaken("swallowed before another", where, text, _NEVER_CAME, "swallowed|same order")
+    yield Mistaken("swallowed", where, _in_context(context, *swallowed), _NEVER_CAME, "swallowed")
     early = ["for step in range(3):", "    if rank == 1 and step == 2:", "        return", f"    {call}  #!"]
     yield Mistaken("returned early", where, _in_context(context, *early), _NEVER_CAME, "fewer|early return")
 
@@ -169,26 +154,21 @@ def _other_arguments(name: str, context: str) -> Iterator[Mistaken]:
             yield Mistaken(kind, where, _in_context(context, line), words, "src|dst|group|list")
 
 
+_GIVEN = {  # what each rank gives, while it is still needed
+    "all_reduce": "dist.all_reduce(given, async_op=True)",
+    "broadcast": "dist.broadcast(given, 0, async_op=True)",
+    "all_gather": "dist.all_gather([torch.empty_like(given) for _ in range(size)], given, async_op=True)",
+    "gather": "dist.gather(given, [given.clone() for _ in range(size)] if rank == 0 else None, 0, async_op=True)",
+    "reduce_scatter": "dist.reduce_scatter(torch.empty_like(given), [given] * size, async_op=True)",
+}
+
+
 def _careless(name: str) -> Iterator[Mistaken]:
     call = _call(name, "async").removesuffix(".wait()")
     yield Mistaken("not waited for", name, _in_context("async", f"{call}  #!"), (r"wait\(\) was never called",))
-    if "torch.ones" not in call or name == "scatter":
-        return
-    large = call.replace("4", "1 << 18")
-    given = "torch.ones(size * (1 << 18), dtype=torch.float32)" if f"_{name}_".count("_single") else ""
-    given = (
-        given if name in ("reduce_scatter_single", "all_to_all_single") else "torch.ones(1 << 18, dtype=torch.float32)"
-    )
-    head, _, tail = large.rpartition(given)
-    if name in ("reduce_scatter", "all_to_all"):
-        head, _, tail = large.rpartition("[" + given + " for _ in range(size)]")
-        lines = [f"given = [{given} for _ in range(size)]", f"work = {head}given{tail}  #!", "given[0] /= size"]
-    elif name == "gather":
-        head, _, tail = large.partition(given)
-        lines = [f"given = {given}", f"work = {head}given{tail}  #!", "given /= size"]
-    else:
-        lines = [f"given = {given}", f"work = {head}given{tail}  #!", "given /= size"]
-    yield Mistaken("changed before wait", name, _in_context("async", *lines, "work.wait()"), (r"was changed before",))
+    if name in _GIVEN:
+        lines = ["given = torch.ones(1 << 18)", f"work = {_GIVEN[name]}  #!", "given /= size", "work.wait()"]
+        yield Mistaken("changed before wait", name, _in_context("async", *lines), (r"was changed before",))
 
 
 # ---- messages
@@ -235,11 +215,7 @@ def _of_one_message(send: Callable[..., str], recv: Callable[..., str], how: str
     yield "nobody sends", pair("pass", recv()), (r"rank 0 returned without the send",)
     yield "to the rank past the end", ["if rank == 0:", f"    {send('n')}  #!"], no_rank
     yield "from the rank before the first", ["if rank == 0:", f"    {recv('rank - 1')}  #!"], no_rank
-    yield (
-        "to itself",
-        ["if rank == 0:", f"    {send('0')}  #!"],
-        (r"should not be the same|to itself|Pair is not|itself",),
-    )
+    yield "to itself", ["if rank == 0:", f"    {send('0')}  #!"], (r"should not be the same|Pair is not|itself",)
     yield "both send", pair(send(), send("0")), (r"wait for the other to receive",)
     yield "both receive", pair(recv("1"), recv()), (r"wait for the other to send",)
     loop = ["for step in range(2 + (rank == 1)):", *(f"    {line}" for line in pair(send(), recv()))]

@@ -1,36 +1,27 @@
-"""Runs programs that are wrong in one place, and counts of how many launch named the right cause.
-
-`python tests/mistaken_trials.py` runs them all. With another folder in PYTHONPATH, that is how many another version of
-the package names.
-"""
+"""Runs programs that are wrong in one place, and counts of how many launch named the right cause."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import re
-import textwrap
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from mistaken_calls import Mistaken, all_mistaken
+from mistaken_calls import Mistaken
+from program_trials import cause_in, side_by_side
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
 
 WORLD_SIZE = 3
 TIMEOUT_SECONDS = 12.0
 SIDE_BY_SIDE = 3  # launches at the same time: most of one is waiting
-_A_RANKS_LINE = re.compile(r"^ +rank \d+ {2,}")
 
 
 @dataclass(frozen=True)
 class Verdict:
     program: Mistaken
     message: str  # if it ended as if nothing were wrong, what was printed
-    seconds: float
     misses: tuple[str, ...]
 
     @property
@@ -38,38 +29,30 @@ class Verdict:
         return not self.misses
 
 
-def verdict_on(program: Mistaken, timeout_seconds: float = TIMEOUT_SECONDS) -> Verdict:
-    begin = time.monotonic()
+def verdict_on(program: Mistaken) -> Verdict:
     try:
-        results = launch(program.function, WORLD_SIZE, timeout_seconds=timeout_seconds, quiet=True)
+        results = launch(program.function, WORLD_SIZE, timeout_seconds=TIMEOUT_SECONDS, quiet=True)
         message = "\n".join(itertools.chain(*results.lines))  # what a thread raises is printed, and no more
     except (WorkerFailed, WorkersStuck) as error:
         message = f"{type(error).__name__}: {error}"
-    return Verdict(program, message, time.monotonic() - begin, tuple(missing_in(message, program)))
+    return Verdict(program, message, tuple(missing_in(message, program)))
 
 
 def missing_in(message: str, program: Mistaken) -> Iterator[str]:
     if "did not return within" in message:
         yield "it ran into the time limit"
-    cause, _, advice = message.partition("  Next: ")
-    cause = "\n".join(line for line in cause.split("\n") if not _A_RANKS_LINE.match(line))
-    if not any(re.search(words, cause) for words in program.words):
+    told, _, advice = message.partition("  Next: ")
+    if not any(re.search(words, cause_in(message)) for words in program.words):
         yield f"none of {program.words}"
-    told = message.partition("  Next: ")[0].replace('", line', " line")  # as a traceback has it
+    told = told.replace('", line', " line")  # as a traceback has it
     if program.places and not any(re.search(rf"{re.escape(place)}\b", told) for place in program.places):
         yield f"none of {program.places}"
     if program.hint and message.startswith("Worker") and not re.search(program.hint, advice):
         yield f"the advice {program.hint!r}"
 
 
-def verdicts_on(programs: Sequence[Mistaken], timeout_seconds: float = TIMEOUT_SECONDS) -> list[Verdict]:
-    launch(_nothing, 2)  # so that none of them has to wait for the import of torch
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        return list(pool.map(lambda program: verdict_on(program, timeout_seconds), programs))
-
-
-def _nothing(rank: int, world_size: int) -> None:
-    pass
+def verdicts_on(programs: Sequence[Mistaken]) -> list[Verdict]:
+    return side_by_side(verdict_on, programs, SIDE_BY_SIDE)
 
 
 def table_of(verdicts: Sequence[Verdict]) -> str:
@@ -78,24 +61,3 @@ def table_of(verdicts: Sequence[Verdict]) -> str:
     good = sum(right.values())
     share = f"{100 * good / max(1, len(verdicts)):.1f} %"
     return "\n".join([*rows, f"{'all':32} {len(verdicts):4} tried  {good:4} named right: {share}"])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python tests/mistaken_trials.py", description=__doc__)
-    parser.add_argument("--every", type=int, default=1, help="of so many, try one")
-    parser.add_argument("--kind", default="", help="only kinds with this in their name")
-    parser.add_argument("--name", default="", help="only calls with this in their name")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_SECONDS, help="seconds for a program")
-    parser.add_argument("--messages", action="store_true", help="print what was said of all, not only of those missed")
-    asked = parser.parse_args()
-    programs = [one for one in all_mistaken() if asked.kind in one.kind and asked.name in one.name]
-    verdicts = verdicts_on(programs[:: asked.every], asked.timeout)
-    for verdict in verdicts:
-        if asked.messages or not verdict.is_right:
-            print(f"## {verdict.program.kind}: {verdict.program.name}, {verdict.seconds:.1f} s, {verdict.misses}")
-            print(textwrap.indent(verdict.program.text, "  | "), verdict.message or "nothing was said", sep="\n")
-    print(table_of(verdicts))
-
-
-if __name__ == "__main__":
-    main()

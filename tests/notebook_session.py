@@ -8,17 +8,10 @@ import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 import zmq
 from jupyter_client.manager import KernelManager
-
-# an expression for all widgets of a kernel by their names, in ipywidgets 8 and 7
-OPEN_WIDGETS = (
-    "(lambda of: of.widget._instances if hasattr(of.widget, '_instances') else of.Widget.widgets)"
-    "(__import__('ipywidgets').widgets)"
-)
 
 # a cell for `converse`
 TWO_RANKS_STOP = """
@@ -61,6 +54,7 @@ class NotebookSession:
         folder: str | None = None,
         python: str | None = None,
         prefix: Sequence[str] = (),
+        **options: Any,  # of its process
     ) -> None:
         self._manager = KernelManager(kernel_name="python3")
         if python is not None or prefix:
@@ -68,17 +62,21 @@ class NotebookSession:
             kernel = [python or sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
             self._manager.kernel_spec.argv = [*prefix, *kernel]
         env = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1", **(environment or {})}
-        self._manager.start_kernel(env=env, cwd=folder)
+        self._manager.start_kernel(env=env, cwd=folder, **options)
         self._client = self._manager.blocking_client()
         self._client.start_channels()
-        self._client.wait_for_ready(timeout=60)
+        try:
+            self._client.wait_for_ready(timeout=60)
+        except RuntimeError:
+            self.close()
+            raise
 
     def run(self, source: str, timeout_seconds: float = 60.0) -> Cell:
         return self.finish(self.begin(source), timeout_seconds)
 
-    def begin(self, source: str, allow_stdin: bool = True) -> str:
+    def begin(self, source: str, **options: Any) -> str:
         # otherwise ipykernel 6.17 may skip the next cell, if it comes soon after one that failed
-        return str(self._client.execute(source, allow_stdin=allow_stdin, stop_on_error=False))
+        return str(self._client.execute(source, stop_on_error=False, **options))
 
     def finish(
         self, request: str, timeout_seconds: float = 60.0, whenever: Callable[[Cell], object] | None = None
@@ -184,7 +182,5 @@ class NotebookSession:
     def __enter__(self) -> NotebookSession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, path: TracebackType | None
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self.close()

@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 import psutil
@@ -23,7 +22,7 @@ import psutil
 from ddp_lessons.run.launcher.launched_call import LaunchedCall
 
 PROJECT = Path(__file__).parent.parent
-_MARK = "DDP_LESSONS_TEST_MARK"
+_MARK = "DDP_LESSONS_FAMILY"
 _PROCESS = re.compile(r"\bprocess (\d+)")
 
 
@@ -38,15 +37,12 @@ def processes_named_in(text: str) -> list[int]:
 
 def alive(process_ids: Sequence[int]) -> list[int]:
     """Those that are still there, also as zombies, unless the system's own first process is to bury them."""
-    return [process_id for process_id in process_ids if _is_alive(process_id)]
-
-
-def _is_alive(process_id: int) -> bool:
-    try:
-        process = psutil.Process(process_id)
-        return process.status() != psutil.STATUS_ZOMBIE or process.ppid() != 1
-    except psutil.NoSuchProcess:
-        return False
+    found = []
+    for process_id in process_ids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(process_id)
+            found += [process_id] * (process.status() != psutil.STATUS_ZOMBIE or process.ppid() != 1)
+    return found
 
 
 def running(process_ids: Iterable[int]) -> list[int]:
@@ -133,8 +129,35 @@ class Doorbell:
         os.close(self._end)
 
 
+class Family:
+    """A process and all that it started, found by a mark in their environment, whosever children they become."""
+
+    def __init__(self) -> None:
+        self._mark = uuid.uuid4().hex
+        self.environment = {**os.environ, "PYTHONPATH": os.fspath(PROJECT), _MARK: self._mark}
+
+    def members(self) -> list[psutil.Process]:
+        """Those that are alive."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(_MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    def kill(self) -> None:
+        """End them all, including those started meanwhile."""
+        for _ in range(20):
+            if not (living := self.members()):
+                return
+            for process in living:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            time.sleep(0.05)
+
+
 class Program:
-    """A Python process in the notebook's place. All that it starts is found by a mark, whosever child it becomes."""
+    """A Python process in the notebook's place, and all that it starts."""
 
     def __init__(
         self,
@@ -145,9 +168,8 @@ class Program:
         folder: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
-        self._mark = f"{_MARK}={uuid.uuid4().hex}"
-        name, _, value = self._mark.partition("=")
-        wanted = {**os.environ, "PYTHONPATH": os.fspath(PROJECT), name: value, **(environment or {})}
+        self._family = Family()
+        wanted = {**self._family.environment, **(environment or {})}
         self._process = subprocess.Popen(
             [*prefix, sys.executable, *options, "-c", "import os\n" + source],
             env={name: value for name, value in wanted.items() if value is not None},
@@ -195,26 +217,13 @@ class Program:
 
     def marked(self) -> list[psutil.Process]:
         """What is alive of it, and of all that it started."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                with open(f"/proc/{process.pid}/environ", "rb") as environment:
-                    marks = self._mark.encode() in environment.read()
-                if marks and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-            except (OSError, psutil.Error):
-                continue
-        return found
+        return self._family.members()
 
     def __enter__(self) -> Program:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, path: TracebackType | None
-    ) -> None:
-        for process in self.marked():
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+    def __exit__(self, *reason: object) -> None:
+        self._family.kill()
         self._process.communicate()
 
 

@@ -153,10 +153,6 @@ class Program:
     def with_steps(self, rank: int, steps: Steps) -> Program:
         return replace(self, steps=(*self.steps[:rank], steps, *self.steps[rank + 1 :]))
 
-    @property
-    def turns(self) -> list[int]:
-        return sorted({step.turn for steps in self.steps for step in steps})
-
     def all_of(self, kind: type[S]) -> Iterator[tuple[int, int, S]]:
         """Rank, index and step of every step of that kind."""
         for rank, steps in enumerate(self.steps):
@@ -169,13 +165,6 @@ class Program:
         for rank, steps in enumerate(self.steps):
             lines += [f"  rank {rank}", *(f"    {index:2}  {step}" for index, step in enumerate(steps))]
         return "\n".join(lines)
-
-
-def without_turn(steps: Steps, turn: int) -> Steps:
-    """Without the waits, too, for what would have begun in that turn."""
-    kept = [step for step in steps if step.turn != turn]
-    begun = {getattr(step, "handle", None) for step in kept if not isinstance(step, Wait)}
-    return tuple(step for step in kept if not isinstance(step, Wait) or step.handle in begun)
 
 
 def number_of(turn: int, rank: int) -> int:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, groupby
+from typing import TypeVar
 
 from broken_programs import KINDS, Broken, break_one
+from catalog.verdicts import ranks_named_in
 from program_player import run, run_and_clean_up
-from program_simulator import is_always_wrong
-from program_steps import Program, without_turn
+from program_steps import Program
 from random_programs import random_program
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
 
 SIDE_BY_SIDE = 4  # launches at the same time: most of one is waiting
 TIMEOUT_SECONDS = 5.0  # of a broken program
-
 _A_RANKS_LINE = re.compile(r"^ +rank \d+ {2,}")
-_RANKS = re.compile(r"\b[Rr]anks? ((?:\d+(?:, | and | to )?)+)")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(frozen=True)
@@ -49,31 +49,29 @@ class Verdict:
 
     @property
     def names_rank(self) -> bool:
-        return self.broken.rank in ranks_in(self.explanation)
-
-    @property
-    def names_call(self) -> bool:
-        return any(re.search(rf"\b{name}\b", self.explanation) for name in self.broken.calls)
+        return self.broken.rank in ranks_named_in(cause_in(self.message), self.broken.program.world_size)
 
     @property
     def is_good(self) -> bool:
-        return self.was_caught and (self.names_rank or self.names_call)
-
-    @property
-    def explanation(self) -> str:
-        """The message without the lines that say for every rank where it was, and without the advice."""
-        lines = self.message.partition("  Next: ")[0].split("\n")
-        return "\n".join(line for line in lines if not _A_RANKS_LINE.match(line))
+        cause = cause_in(self.message)
+        names_call = any(re.search(rf"\b{name}\b", cause) for name in self.broken.calls)
+        return self.was_caught and (self.names_rank or names_call)
 
 
-def ranks_in(text: str) -> set[int]:
-    """The ranks that a message names, as in: rank 1; Ranks 0, 2 and 3; ranks 0 to 3."""
-    named = set()
-    for found in _RANKS.findall(text):
-        named |= {int(number) for number in re.findall(r"\d+", found)}
-        for first, last in re.findall(r"(\d+) to (\d+)", found):
-            named |= set(range(int(first), int(last) + 1))
-    return named
+def cause_in(message: str) -> str:
+    """The message without the lines that say for every rank where it was, and without the advice."""
+    lines = message.partition("  Next: ")[0].split("\n")
+    return "\n".join(line for line in lines if not _A_RANKS_LINE.match(line))
+
+
+def side_by_side(judge: Callable[[A], B], programs: Iterable[A], at_once: int = SIDE_BY_SIDE) -> list[B]:
+    launch(_nothing, 2)  # so that none of them has to wait for the import of torch
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(judge, programs))
+
+
+def _nothing(rank: int, world_size: int) -> None:
+    pass
 
 
 def complaints_about(programs: Iterable[Program]) -> list[Complaint]:
@@ -100,44 +98,23 @@ def _complaints_of_one_size(programs: Sequence[Program]) -> list[Complaint]:
     return complaints
 
 
-def verdict_on(broken: Broken, timeout_seconds: float = TIMEOUT_SECONDS) -> Verdict:
+def verdict_on(seed: int) -> Verdict:
+    broken = broken_program(seed)
     try:
-        launch(run, broken.program.world_size, broken.program, timeout_seconds=timeout_seconds, quiet=True)
+        launch(run, broken.program.world_size, broken.program, timeout_seconds=TIMEOUT_SECONDS, quiet=True)
     except (WorkerFailed, WorkersStuck) as error:
         last_move = max((event.begin for event in error.results.events), default=0.0)
         message = f"{type(error).__name__}: {error}"
-        return Verdict(broken.program.seed, broken, message, error.results.seconds - last_move)
-    return Verdict(broken.program.seed, broken, "", 0.0)
+        return Verdict(seed, broken, message, error.results.seconds - last_move)
+    return Verdict(seed, broken, "", 0.0)
 
 
-@functools.cache
 def broken_program(seed: int) -> Broken:
     return break_one(random_program(seed, unseen_waits=False), seed)
 
 
-def verdicts_on(seeds: Iterable[int], timeout_seconds: float = TIMEOUT_SECONDS) -> list[Verdict]:
-    launch(_nothing, 2)  # so that none of them has to wait for the import of torch
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        return list(pool.map(lambda seed: verdict_on(broken_program(seed), timeout_seconds), seeds))
-
-
-def _nothing(rank: int, world_size: int) -> None:
-    pass
-
-
-def smallest(broken: Broken, is_still_so: Callable[[Broken], bool]) -> Broken:
-    """Leave out turn after turn for as long as it is still so."""
-    for turn in broken.program.turns:
-        shorter = _without_turn(broken, turn)
-        if shorter.step.turn != turn and is_always_wrong(shorter.program) and is_still_so(shorter):
-            broken = shorter
-    return broken
-
-
-def _without_turn(broken: Broken, turn: int) -> Broken:
-    before = without_turn(broken.program.steps[broken.rank][: broken.index], turn)
-    steps = tuple(without_turn(steps, turn) for steps in broken.program.steps)
-    return replace(broken, program=replace(broken.program, steps=steps), index=len(before))
+def verdicts_on(seeds: Iterable[int]) -> list[Verdict]:
+    return side_by_side(verdict_on, seeds)
 
 
 def table_of(verdicts: Sequence[Verdict]) -> str:
@@ -167,14 +144,11 @@ def main() -> None:
         print(f"{time.monotonic() - begin:.0f} seconds\n", flush=True)
     begin = time.monotonic()
     if asked.only != "correct":
-        verdicts = verdicts_on(seeds, asked.timeout)
+        verdicts = verdicts_on(seeds)
         for verdict in verdicts:
-            if not verdict.is_good or asked.messages:
-                broken = verdict.broken
-                if asked.shrink and not verdict.is_good:
-                    broken = smallest(broken, lambda shorter: not verdict_on(shorter, asked.timeout).is_good)
+            if not verdict.is_good:
                 print(f"seed {verdict.seed}, after {verdict.seconds:.2f} s: {verdict.message or 'nothing was said'}")
-                print(f"{broken}\n")
+                print(f"{verdict.broken}\n")
         print(table_of(verdicts))
         print(f"{time.monotonic() - begin:.0f} seconds")
 
@@ -184,8 +158,5 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=200, help="how many correct ones, and as many broken ones")
     parser.add_argument("--seed", type=int, default=0, help="of the first; the others follow")
     parser.add_argument("--only", choices=("correct", "broken"), help="leave out the others")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_SECONDS, help="seconds for a broken program")
-    parser.add_argument("--shrink", action="store_true", help="look for the shortest program that is missed")
-    parser.add_argument("--messages", action="store_true", help="print all messages")
     parser.add_argument("--show", action="store_true", help="print the program of this seed, whole and broken")
     return parser.parse_args()

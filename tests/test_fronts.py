@@ -1,8 +1,7 @@
-"""The same lines in every front that a learner may have: a script, two prompts, and notebooks without a browser."""
+"""The same lines in every front that a learner may have: a script, two prompts, and a notebook without a browser."""
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -43,33 +42,22 @@ def said(command: list[str], folder: Path, typed: str | None = None) -> str:
     return done.stdout
 
 
-def test_a_plain_script(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(f"{LINES}\nprint(show.timeline(results))")
-    told = said([sys.executable, "script.py"], tmp_path)
-    assert "[1.0, 1.0]" in told
-    assert "all_reduce" in told
-
-
 @pytest.mark.parametrize(
-    "prompt", [["-i", "-q"], ["-m", "IPython", "--simple-prompt", "--no-banner"]], ids=["python", "ipython"]
+    "options", [["script.py"], ["-i", "-q"], ["-m", "IPython", "--simple-prompt", "--no-banner"]], ids=" ".join
 )
-def test_a_prompt(prompt: list[str], tmp_path: Path) -> None:
-    told = said([sys.executable, *prompt], tmp_path, LINES)
+def test_a_script_and_a_prompt(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(f"{LINES}\nprint(show.timeline(results))")
+    told = said([sys.executable, *options], tmp_path, LINES)
     assert "[1.0, 1.0]" in told
     assert "all_reduce" in told  # the timeline as text
 
 
-@pytest.mark.parametrize("front", ["nbclient", "papermill"])
-def test_a_notebook_that_is_run_without_a_browser(front: str, tmp_path: Path) -> None:
-    if importlib.util.find_spec(front) is None:
-        pytest.skip(f"{front} is not installed, and the course does not need it")
+def test_a_notebook_that_is_run_without_a_browser(tmp_path: Path) -> None:
     make: Any = nbformat.v4
     notebook = make.new_notebook(cells=[make.new_code_cell(source) for source in CELLS])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(notebook, tmp_path / "one.ipynb")  # type: ignore[no-untyped-call]
-    by = {"nbclient": ["jupyter", "execute", "--output=done"], "papermill": ["papermill", "--no-progress-bar"]}[front]
-    arguments = ["one.ipynb", *(["done.ipynb"] if front == "papermill" else [])]
-    said([sys.executable, "-m", *by, *arguments], tmp_path)
+    said([sys.executable, "-m", "jupyter", "execute", "--output=done", "one.ipynb"], tmp_path)
     done = nbformat.read(tmp_path / "done.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     told = [str(cell.outputs) for cell in done.cells]
     assert "[1.0, 1.0]" in told[0]

@@ -77,13 +77,6 @@ def test_values_that_are_larger_than_the_shared_memory_come_back(kernel: Noteboo
     assert "rank 1 has 1.0" in cell.text
 
 
-def test_figures_and_questions_are_html_that_needs_no_widget_manager(kernel: NotebookSession) -> None:
-    for source in ("results = launch(average, 2); display(show.timeline(results))", "quiz.questions(1)"):
-        kinds = kernel.run(source).displays[-1]
-        assert "<" in kinds["text/html"]
-        assert kinds["text/plain"]
-
-
 @pytest.mark.parametrize(("source", "words"), LIVING.items())
 def test_what_lives_in_a_page_is_html_and_needs_no_widget(kernel: NotebookSession, source: str, words: str) -> None:
     cell = kernel.run(source)

@@ -41,7 +41,6 @@ BROKEN = "import not_there\n"
             ([FLAKE], ["tests"], 0, ["FLAKE test_0.py::test_a_flake"]),
             ([FLAKE], ["fails", "tests"], 1, ["FLAKE test_0.py::test_a_flake"]),
             ([FLAKE, WRONG], ["tests"], 1, ["FLAKE test_0.py::test_a_flake", "FAILED test_1.py::test_wrong"]),
-            ([NEVER], ["tests"], 1, ["FAILED test_0.py::test_a_flake"]),
             ([FLAKE, NEVER], ["tests"], 1, [f"FAILED test_{number}.py::test_a_flake" for number in range(2)]),
             ([WRONG, FLAKE, WRONG, WRONG], ["tests"], 1, ["FAILED test_1.py::test_a_flake"]),
             ([BROKEN], ["tests"], 1, ["FAILED test_0.py"]),

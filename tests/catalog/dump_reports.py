@@ -1,7 +1,4 @@
-"""What dumps tell of each mistake of the catalog: `explain` and torch's analyzer, on torch's dumps and on our own.
-
-A report names the rank, the call, the line and the cause, or some of them.
-"""
+"""What dumps tell of each mistake of the catalog: `explain` and torch's analyzer, on torch's dumps and on our own."""
 
 import os
 import re
@@ -19,17 +16,8 @@ from .torch_analyzer import ask_torch
 from .verdicts import is_shown, ranks_named_in, squeezed
 
 _LINE_OF_A_RANK = re.compile(r" +ranks? \d.*   ")
-# how a report may say what the catalog's words say
-_SAME: dict[str, tuple[str, ...]] = {
-    "returned": ("returned", "not called", "ended without", "Not all ranks joining"),
-    "mismatched collectives": ("mismatched collectives", "TYPE_MISMATCH"),
-    "shape mismatch": ("shape mismatch", "SIZE_OR_SYNTAX_MISMATCH"),
-    "dtype mismatch": ("dtype mismatch", "DTYPE_MISMATCH"),
-    "float32": ("float32", "Float"),
-    "int64": ("int64", "Long"),
-}
+_SAID_OF_ONE_THAT_RETURNED = ("returned", "not called", "ended without")
 _RANKS_OF_TORCH = re.compile(r"missing ranks: \{([\d, ]*)\}|Culprit rank (\d+)")
-_PLACES_OF_TORCH = re.compile(r"([\w.]+\.py):(\d+)")
 
 
 @dataclass(frozen=True)
@@ -41,7 +29,7 @@ class Report:
 
     def named(self, mistake: Mistake) -> str:
         """As in: rank, call, line, cause."""
-        calls = [line.partition("(")[0].rpartition(".")[2] for line in mistake.lines]
+        calls = [line.partition("(")[0] for line in mistake.lines]
         told = {
             "rank": bool(self.text) and set(mistake.ranks(WORLD_SIZE)) <= self.ranks,
             "call": any(squeezed(call) in squeezed(self.text) for call in calls),
@@ -51,7 +39,8 @@ class Report:
         return ", ".join(what for what, is_told in told.items() if is_told) or "-"
 
     def _says(self, word: str) -> bool:
-        return any(one.lower() in self.text.lower() for one in _SAME.get(word, (word,)))
+        ways = _SAID_OF_ONE_THAT_RETURNED if word == "returned" else (word,)
+        return any(way.lower() in self.text.lower() for way in ways)
 
 
 def ours(folder: Path) -> Report:
@@ -65,8 +54,9 @@ def ours(folder: Path) -> Report:
 def torchs(folder: Path) -> Report:
     """Its verdicts are lines between others, which it prints of every set of dumps."""
     text = ask_torch(folder)
-    ranks = {int(number) for found in _RANKS_OF_TORCH.findall(text) for number in re.findall(r"\d+", " ".join(found))}
-    return Report(_PLACES_OF_TORCH.sub(r"\1 line \2", text) if ranks else "", ranks)
+    return Report(
+        text, {int(n) for found in _RANKS_OF_TORCH.findall(text) for n in re.findall(r"\d+", " ".join(found))}
+    )
 
 
 def make_dumps(folder: Path, kind: str, names: Sequence[str]) -> None:

@@ -6,7 +6,6 @@ Does the message name the same ranks, calls, lines and cause as here, and the no
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +17,12 @@ from tempfile import TemporaryDirectory
 from processes import running
 from slurm_sites import allocate
 
-from ddp_lessons import Results, WorkerFailed, WorkersStuck
+from ddp_lessons import Results
 from ddp_lessons.machines import Machines, SlurmOnMachines
 from ddp_lessons.run.nodes.hosts import Nodes
 from ddp_lessons.run.nodes.node_group import disconnect
 
-from .findings import TIMEOUT_SECONDS, launched, next_is_right, standstill
+from .findings import TIMEOUT_SECONDS, launched, next_is_right
 from .mistakes import MISTAKES
 from .programs.failing import FAILURES, NEVER_BEGIN, NEVER_RETURN, sleeps
 from .programs.noted import notes
@@ -31,7 +30,6 @@ from .sentences import cause
 from .sshd import reached_by_ssh
 
 RANKS = 4
-SITES = ("machines", "hosts", "slurm")
 SECONDS_TO_RETURN = 1.0
 ON_A_NODE = re.compile(r" on machine\d( and machine\d)?\b")
 
@@ -50,13 +48,15 @@ class Case:
     @property
     def is_stored(self) -> bool:
         """Whether every run ends with the same sentences, which are those of a failure."""
-        return not self.is_interrupted and self.name not in ("outside_the_group", *map(_name, NEVER_BEGIN))
+        return not self.is_interrupted and self.name not in (
+            "outside_the_group",
+            *(one.__name__ for one in NEVER_BEGIN),
+        )
 
 
 @dataclass(frozen=True)
 class Outcome:
     ended: BaseException | Results[object]
-    seconds: float  # from the hang or the failure to the exception
     left: int  # processes on the nodes that were not there before
     is_alive: bool  # the next launch returned the right answer
 
@@ -91,21 +91,17 @@ class Pair:
         return ON_A_NODE.search(self.there.message) is not None
 
 
-def _name(function: Callable[[int, int], object]) -> str:
-    return function.__name__
-
-
 def cases() -> list[Case]:
     return [
         *(Case(one.name, one.function, one.join, may_return=one.ends == "either") for one in MISTAKES),
-        *(Case(_name(function), function) for function in (*FAILURES, *NEVER_BEGIN)),
-        *(Case(_name(function), function, timeout_seconds=SECONDS_TO_RETURN) for function in NEVER_RETURN),
+        *(Case(function.__name__, function) for function in (*FAILURES, *NEVER_BEGIN)),
+        *(Case(function.__name__, function, timeout_seconds=SECONDS_TO_RETURN) for function in NEVER_RETURN),
         Case("is_interrupted", sleeps, is_interrupted=True),
     ]
 
 
 def outcome(case: Case, on: Nodes | None = None, processes: Callable[[], set[int]] = set) -> Outcome:
-    before, began = processes(), time.perf_counter()
+    before = processes()
     with TemporaryDirectory() as folder:
         if case.is_interrupted:
             threading.Thread(target=_interrupt_when_all_sleep, args=(folder,)).start()
@@ -115,31 +111,14 @@ def outcome(case: Case, on: Nodes | None = None, processes: Callable[[], set[int
             )
         except (TypeError, KeyboardInterrupt) as error:
             ended = error
-        moment = time.perf_counter()
         left = len(running(processes() - before))
-        moments = notes(folder)
-    if case.is_interrupted:
-        began = moments["interrupted"][0]
-    elif case.function in NEVER_RETURN:
-        began = max(moments["began"]) + case.timeout_seconds
-    elif moments["began"] and isinstance(ended, WorkerFailed | WorkersStuck | Results):
-        began = standstill(ended, moments)
-    return Outcome(ended, moment - began, left, _next_is_right(on))
-
-
-def _next_is_right(on: Nodes | None) -> bool:
-    try:
-        return next_is_right(on)
-    except (OSError, WorkerFailed, WorkersStuck) as error:
-        print(f"the next launch: {type(error).__name__}: {error}", file=sys.stderr)
-        return False
+    return Outcome(ended, left, next_is_right(on))
 
 
 def _interrupt_when_all_sleep(folder: str) -> None:
     while len(notes(folder)["began"]) < RANKS:
         time.sleep(0.05)
     time.sleep(0.5)
-    Path(folder, "interrupt").write_text(f"interrupted {time.perf_counter()}\n")
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -164,10 +143,9 @@ def site(kind: str) -> Iterator[tuple[Nodes, Machines]]:
             yield stack.enter_context(allocate(cluster, nodes=2, time=60)), cluster.machines
             return
         machines = stack.enter_context(Machines(2))
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        nodes: Nodes = stack.enter_context(reached_by_ssh(machines, folder)) if kind == "hosts" else machines
-        yield nodes, machines
-        disconnect(nodes)
+        hosts = stack.enter_context(reached_by_ssh(machines, Path(stack.enter_context(TemporaryDirectory()))))
+        yield hosts, machines
+        disconnect(hosts)
 
 
 def pairs(kind: str, names: Sequence[str]) -> Iterator[Pair]:
@@ -175,5 +153,5 @@ def pairs(kind: str, names: Sequence[str]) -> Iterator[Pair]:
         assert next_is_right()
         assert next_is_right(nodes)
         for case in cases():
-            if not names or case.name in names:
+            if case.name in names:
                 yield Pair(case, outcome(case), outcome(case, nodes, lambda: processes_on(machines)))

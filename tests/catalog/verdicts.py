@@ -1,11 +1,10 @@
 """Was a mistake reported correctly? The ranks, lines and words that its message must have, and those that it lacks."""
 
 import re
-from collections.abc import Sequence
 
 from ddp_lessons import Results, WorkerFailed, WorkersStuck
 
-from .mistakes import Ending, Mistake
+from .declared import Ending, Mistake
 
 Failure = WorkersStuck | WorkerFailed
 
@@ -13,24 +12,26 @@ _LINE_OF_A_RANK = re.compile(r" +rank \d+   ")
 _RANKS = re.compile(r"\branks? \d+(?:(?:, | and | to )\d+)*|\b\d+ for \d+\b", re.IGNORECASE)
 _NUMBERS = re.compile(r"(\d+)(?: to (\d+))?")
 _EVERYBODY = re.compile(r"\b(both|all \d+) ranks\b", re.IGNORECASE)
-_KINDS: dict[Ending, tuple[type[Failure], ...]] = {
-    "stuck": (WorkersStuck,),
-    "failed": (WorkerFailed,),
+_KINDS: dict[Ending, type[Failure] | tuple[type[Failure], ...]] = {
+    "stuck": WorkersStuck,
+    "failed": WorkerFailed,
     "either": (WorkersStuck, WorkerFailed),
+    "warned": (),
 }
 
 
 def missing(mistake: Mistake, world_size: int, ended: Failure | Results[object]) -> list[str]:
     """What the exception lacks (or the output, if torch only warns of the mistake). Empty if nothing is missing."""
     if isinstance(ended, Results):
-        return _missing_in_output(mistake, world_size, ended)
-    kinds = _KINDS.get(mistake.ends, ())
-    if not isinstance(ended, kinds):
+        if mistake.ends != "warned":
+            return [f"ended well, with {list(ended)}"]
+        said = {rank: "\n".join(ended.lines[rank]) for rank in mistake.ranks(world_size)}
+        return [f'"{word}" by rank {rank}' for rank in said for word in mistake.words if word not in said[rank]]
+    if not isinstance(ended, _KINDS[mistake.ends]):
         return [f"ended with {type(ended).__name__}"]
-    message = str(ended)
-    if "did not return within" in message:
+    if "did not return within" in str(ended):
         return ["found only by the timeout"]
-    return [*([] if ended.key == mistake.key else [f"key {ended.key}"]), *missing_in(message, mistake, world_size)]
+    return [*([] if ended.key == mistake.key else [f"key {ended.key}"]), *missing_in(str(ended), mistake, world_size)]
 
 
 def missing_in(message: str, mistake: Mistake, world_size: int) -> list[str]:
@@ -38,7 +39,7 @@ def missing_in(message: str, mistake: Mistake, world_size: int) -> list[str]:
     named = ranks_named_in(sentences, world_size)
     return [
         *(f"rank {rank}" for rank in mistake.ranks(world_size) if rank not in named),
-        *(place for place in mistake.places().values() if not re.search(rf"\b{place}\b", message)),
+        *(place for place in mistake.places().values() if not is_shown(place, message)),
         *(f'"{word}"' for word in mistake.words if word.lower() not in sentences.lower()),
     ]
 
@@ -52,21 +53,6 @@ def ranks_named_in(text: str, world_size: int) -> set[int]:
         for first, last in _NUMBERS.findall(found[0]):
             named |= set(range(int(first), int(last or first) + 1))
     return named
-
-
-def _missing_in_output(mistake: Mistake, world_size: int, results: Results[object]) -> list[str]:
-    if mistake.ends != "warned":
-        return [f"ended well, with {list(results)}"]
-    return [
-        f'"{word}" by rank {rank}'
-        for rank in mistake.ranks(world_size)
-        for word in mistake.words
-        if not _is_said(word, results.lines[rank])
-    ]
-
-
-def _is_said(word: str, lines: Sequence[str]) -> bool:
-    return any(word in line for line in lines)
 
 
 def is_shown(place: str, text: str) -> bool:

@@ -1,6 +1,6 @@
 """Mistakes of many kinds in calls of many kinds: nearly all are named with the right cause and the right line.
 
-`python tests/mistaken_trials.py` runs them all and prints what was said of those that were missed.
+`pytest -m "" -s` runs them all and prints the table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = nightly
 def test_nearly_all_are_named_with_the_right_cause(every: int) -> None:
     verdicts = verdicts_on(all_mistaken()[::every])
     print(f"\n{table_of(verdicts)}")
-    missed = [(verdict.program.file, verdict.misses) for verdict in verdicts if not verdict.is_right]
+    missed = [(one.program.file, one.program.text, one.message, one.misses) for one in verdicts if not one.is_right]
     assert len(missed) <= 0.03 * len(verdicts), missed
 
 

@@ -13,21 +13,30 @@ import torch
 import torch.distributed as dist
 
 FAILS = 2  # the rank
+Function = Callable[[int, int], object]
 
 
 def meet() -> None:
     dist.all_reduce(torch.ones(1))
 
 
-# --- it raises --------------------------------------------------------------------------------------------------------
+def fails(act: Callable[[], None]) -> Function:
+    """One rank does this between two collectives."""
+
+    def function(rank: int, world_size: int) -> None:
+        meet()
+        if rank == FAILS:
+            act()
+        meet()
+
+    function.__name__ = function.__qualname__ = act.__name__
+    return function
 
 
-def raises(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        print("about to divide")
-        raise ValueError("partition sizes add up to 1.2")
-    meet()
+@fails
+def raises() -> None:
+    print("about to divide")
+    raise ValueError("partition sizes add up to 1.2")
 
 
 def all_raise_alike(rank: int, world_size: int) -> None:
@@ -35,151 +44,53 @@ def all_raise_alike(rank: int, world_size: int) -> None:
     raise ValueError("all alike")
 
 
-def raises_from_another(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        try:
-            int("four")
-        except ValueError as error:
-            raise RuntimeError("no number of epochs") from error
-    meet()
+@fails
+def raises_from_another() -> None:
+    try:
+        int("four")
+    except ValueError as error:
+        raise RuntimeError("no number of epochs") from error
 
 
-def raises_a_class_of_its_own(rank: int, world_size: int) -> None:
-    class TooFewSamples(Exception):
-        def __init__(self, count: int, needed: int) -> None:  # does not unpickle
-            super().__init__(f"{count} of {needed}")
-
-    meet()
-    if rank == FAILS:
-        raise TooFewSamples(3, needed=4)
-    meet()
+@fails
+def raises_after_a_flood() -> None:
+    for number in range(20_000):
+        print("step", number)
+    raise ValueError("lost")
 
 
-def raises_without_words(rank: int, world_size: int) -> None:
-    class Mute(Exception):
-        def __str__(self) -> str:
-            raise SystemExit("no words")
-
-        __repr__ = __str__
-
-    meet()
-    if rank == FAILS:
-        raise Mute
-    meet()
+def down(depth: int) -> None:
+    down(depth + 1)
 
 
-def raises_a_megabyte(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        raise ValueError("begin " + "x" * 1_000_000 + " end")
-    meet()
+@fails
+def calls_itself_without_end() -> None:
+    down(0)
 
 
-def raises_after_a_flood(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        for number in range(20_000):
-            print("step", number)
-        raise ValueError("lost")
-    meet()
+@fails
+def has_too_little_memory() -> None:
+    torch.empty(2**50)
 
 
-def calls_itself_without_end(rank: int, world_size: int) -> None:
-    def down(depth: int) -> None:
-        down(depth + 1)
-
-    meet()
-    if rank == FAILS:
-        down(0)
-    meet()
+@fails
+def calls_sys_exit() -> None:
+    sys.exit("no data")
 
 
-def has_too_little_memory(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        torch.empty(2**50)
-    meet()
+@fails
+def exits_with_0() -> None:
+    os._exit(0)
 
 
-def raises_keyboard_interrupt(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        raise KeyboardInterrupt
-    meet()
+@fails
+def is_killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)  # as the system does if it has no memory left
 
 
-def fails_inside_torch(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        torch.ones(2) @ torch.ones(3)
-    meet()
-
-
-# --- it dies ----------------------------------------------------------------------------------------------------------
-
-
-def calls_sys_exit(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        sys.exit("no data")
-    meet()
-
-
-def exits_with_3(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        os._exit(3)
-    meet()
-
-
-def exits_with_0(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        os._exit(0)
-    meet()
-
-
-def is_killed(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        os.kill(os.getpid(), signal.SIGKILL)  # as the system does if it has no memory left
-    meet()
-
-
-def is_terminated(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        os.kill(os.getpid(), signal.SIGTERM)
-    meet()
-
-
-def crashes(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        ctypes.string_at(0)
-    meet()
-
-
-def aborts(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        os.abort()
-    meet()
-
-
-def becomes_another_program(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        os.execv("/bin/true", ["true"])
-    meet()
-
-
-def kills_its_process_group(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        os.killpg(0, signal.SIGKILL)
-    meet()
+@fails
+def crashes() -> None:
+    ctypes.string_at(0)
 
 
 def dies_while_others_compute(rank: int, world_size: int) -> None:
@@ -197,20 +108,15 @@ def leaves_a_child(rank: int, world_size: int) -> None:
     meet()
 
 
-def leaves_a_daemon(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
+@fails
+def leaves_a_daemon() -> None:
+    if os.fork() == 0:
+        os.setsid()
         if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                time.sleep(1000)
-            os._exit(0)
-        os.wait()
-        raise ValueError("with a daemon")
-    meet()
-
-
-# --- it returns, or should --------------------------------------------------------------------------------------------
+            time.sleep(1000)
+        os._exit(0)
+    os.wait()
+    raise ValueError("with a daemon")
 
 
 def returns_a_lock(rank: int, world_size: int) -> object:
@@ -228,6 +134,11 @@ def returns_what_breaks(rank: int, world_size: int) -> object:
     return _Trap() if rank == FAILS else rank
 
 
+@fails
+def is_stopped() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def sleeps(rank: int, world_size: int) -> None:
     meet()
     if rank == FAILS:
@@ -240,59 +151,37 @@ def computes(rank: int, world_size: int) -> None:
         sum(range(10**12))
 
 
-def is_stopped(rank: int, world_size: int) -> None:
-    meet()
-    if rank == FAILS:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    meet()
+@fails
+def is_terminated() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
-# --- it does not even begin -------------------------------------------------------------------------------------------
+@fails
+def aborts() -> None:
+    os.abort()
 
 
 class Unloadable:
-    """What arrives in a rank in its place is the result of `call(*arguments)`."""
+    """What arrives in a rank in its place is the result of `call(argument)`."""
 
-    def __init__(self, name: str, call: Callable[..., object], *arguments: object) -> None:
-        self.__name__, self._call, self._arguments = name, call, arguments
+    def __init__(self, name: str, call: Callable[..., object], argument: object) -> None:
+        self.__name__, self._arrives = name, (call, (argument,))
 
     def __call__(self, rank: int, world_size: int) -> None:
         """Only what arrives in its place could be called."""
 
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return self._call, self._arguments
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object]]:
+        return self._arrives
 
 
-breaks_on_its_way = Unloadable("breaks_on_its_way", int, "not a number")
-kills_when_it_arrives = Unloadable("kills_when_it_arrives", os._exit, 7)
-has_a_lock = Unloadable("has_a_lock", int, threading.Lock())
-
-NEVER_BEGIN = (breaks_on_its_way, kills_when_it_arrives, has_a_lock)
-NEVER_RETURN = (sleeps, computes, is_stopped)
-FAILURES = (
-    raises,
-    all_raise_alike,
-    raises_from_another,
-    raises_a_class_of_its_own,
-    raises_without_words,
-    raises_a_megabyte,
-    raises_after_a_flood,
-    calls_itself_without_end,
-    has_too_little_memory,
-    raises_keyboard_interrupt,
-    fails_inside_torch,
-    calls_sys_exit,
-    exits_with_3,
-    exits_with_0,
-    is_killed,
-    is_terminated,
-    crashes,
-    aborts,
-    becomes_another_program,
-    kills_its_process_group,
-    dies_while_others_compute,
-    leaves_a_child,
-    leaves_a_daemon,
-    returns_a_lock,
-    returns_what_breaks,
+NEVER_BEGIN: tuple[Function, ...] = (
+    Unloadable("breaks_on_its_way", int, "not a number"),
+    Unloadable("kills_when_it_arrives", os._exit, 7),
+    Unloadable("has_a_lock", int, threading.Lock()),
+)
+NEVER_RETURN: tuple[Function, ...] = (sleeps, computes, is_stopped)
+FAILURES: tuple[Function, ...] = (
+    *(raises, all_raise_alike, raises_from_another, raises_after_a_flood, calls_itself_without_end),
+    *(has_too_little_memory, calls_sys_exit, exits_with_0, is_killed, is_terminated, aborts, crashes),
+    *(dies_while_others_compute, leaves_a_child, leaves_a_daemon, returns_a_lock, returns_what_breaks),
 )

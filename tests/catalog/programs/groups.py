@@ -7,9 +7,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-# --- groups of some ranks ---------------------------------------------------------------------------------------------
+from ..declared import all_but_rank_0, last, mistake, only
 
 
+@mistake(6, "group-mismatch", only(1), ["new_group()"], "Group mismatch in new_group")
 def group_made_by_some(rank: int, world_size: int) -> tuple[float, float]:
     """The even ranks make a group of their own, which the odd ones know nothing of; then all make one of all."""
     evens = list(range(0, world_size, 2))
@@ -22,6 +23,7 @@ def group_made_by_some(rank: int, world_size: int) -> tuple[float, float]:
     return total.item(), grand_total.item()
 
 
+@mistake(6, "group-mismatch", only(0, 1), ["new_group("], "Group mismatch in new_group", ends="either", at_least=3)
 def groups_in_different_order(rank: int, world_size: int) -> float:
     """The sum over the even ranks, and the sum over the odd ones. Everybody makes both groups, its own one first."""
     evens, odds = list(range(0, world_size, 2)), list(range(1, world_size, 2))
@@ -33,6 +35,7 @@ def groups_in_different_order(rank: int, world_size: int) -> float:
     return total.item()
 
 
+@mistake(6, "", last, ["all_reduce("], "does not belong to the given group", ends="warned", alone="warning")
 def outside_the_group(rank: int, world_size: int) -> float:
     """The sum over all ranks but the last, which calls on the group, too."""
     group = dist.new_group(list(range(world_size - 1)))
@@ -41,9 +44,7 @@ def outside_the_group(rank: int, world_size: int) -> float:
     return total.item()
 
 
-# --- the group of all -------------------------------------------------------------------------------------------------
-
-
+@mistake(7, "never-called", all_but_rank_0, ["barrier("], ends="either")
 def barrier_on_rank_0(rank: int, world_size: int) -> str:
     """Rank 0 gets the data, and the others wait for it: so it was meant."""
     if rank == 0:
@@ -52,6 +53,7 @@ def barrier_on_rank_0(rank: int, world_size: int) -> str:
     return f"rank {rank} reads the data"
 
 
+@mistake(7, "never-called", only(0), ["init_process_group("], "init_process_group", "returned", join=False)
 def one_never_joins(rank: int, world_size: int) -> float:
     """Rank 0 only prints, and takes itself for a master that need not join."""
     if rank == 0:
@@ -63,6 +65,7 @@ def one_never_joins(rank: int, world_size: int) -> float:
     return total.item()
 
 
+@mistake(7, "world-size-too-large", only(), ["init_process_group("], "world size mismatch", "world_size", join=False)
 def wrong_world_size(rank: int, world_size: int) -> Tensor:
     """There is a notebook, too, and so the ranks are taken to be one more than they are."""
     dist.init_process_group("gloo", rank=rank, world_size=world_size + 1)

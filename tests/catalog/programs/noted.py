@@ -22,7 +22,7 @@ def noted(rank: int, world_size: int, function: Callable[[int, int], object], fo
 
 def notes(folder: str) -> dict[str, list[float]]:
     """What all ranks noted. The clock is one for all processes of a machine."""
-    found: dict[str, list[float]] = {"process": [], "began": [], "ended": [], "raised": [], "interrupted": []}
+    found: dict[str, list[float]] = {"process": [], "began": [], "ended": [], "raised": []}
     for file in Path(folder).iterdir():
         for line in file.read_text().splitlines():
             name, number = line.split()

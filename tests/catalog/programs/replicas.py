@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from ..declared import all_but_rank_0, last, mistake, only
+
 
 class TwoHeads(nn.Module):
     """A second head is only asked for when there is something for it."""
@@ -18,6 +20,7 @@ class TwoHeads(nn.Module):
         return loss + self.sign(seen).sum() if has_sign else loss
 
 
+@mistake(8, "raised", only(0), ["model("], "find_unused_parameters", ends="failed", alone="error")
 def ddp_unused_parameter(rank: int, world_size: int) -> None:
     """Nothing on rank 0 needs the second head, so that it has no gradient there."""
     model = DistributedDataParallel(TwoHeads())
@@ -29,6 +32,7 @@ def ddp_unused_parameter(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+@mistake(8, "uneven-batches", only(1), ["model("], "returned", "model.join()")
 def ddp_fewer_forwards(rank: int, world_size: int) -> int:
     """A batch with a number that is none is left out, by the rank that has it."""
     batches = [torch.ones(2, 4) for _ in range(3)]
@@ -47,6 +51,7 @@ def ddp_fewer_forwards(rank: int, world_size: int) -> int:
     return steps
 
 
+@mistake(8, "raised", last, ["DistributedDataParallel("], "sizes", "same model", ends="failed", alone="error")
 def ddp_shapes_differ(rank: int, world_size: int) -> None:
     """As many outputs as there are kinds of digits. The last rank has seen fewer kinds."""
     digits = torch.tensor([0, 1, 2, 3]) if rank < world_size - 1 else torch.tensor([0, 1, 2, 2])
@@ -54,6 +59,7 @@ def ddp_shapes_differ(rank: int, world_size: int) -> None:
     nn.functional.cross_entropy(model(torch.ones(4, 4)), digits).backward()
 
 
+@mistake(8, "uneven-batches", all_but_rank_0, ["model("], "returned", "model.join()")
 def ddp_uneven_inputs(rank: int, world_size: int) -> int:
     """Rank 0 has a batch more than the others."""
     samples = torch.ones(2 * world_size + 1, 4)[rank::world_size]
@@ -66,6 +72,7 @@ def ddp_uneven_inputs(rank: int, world_size: int) -> int:
     return len(samples)
 
 
+@mistake(8, "ddp-left-alone", all_but_rank_0, ["model(torch"], "returned", "model.module")
 def ddp_model_on_rank_0_only(rank: int, world_size: int) -> float:
     """Rank 0 validates, with the wrapped model: its forward brings rank 0's buffers to all, who do not come."""
     model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)))
