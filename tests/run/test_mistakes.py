@@ -14,10 +14,6 @@ from nights import by_day
 CASES = [(one, size) for one in MISTAKES for size in one.world_sizes[: 1 if one.is_slow else None : 2]]
 
 
-def is_smallest(case: tuple[Mistake, int]) -> bool:
-    return case[1] == case[0].world_sizes[0]
-
-
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 
 
