@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "show": {"show", "run", "record", "machines"},
     "check": {"check", "run", "record", "train", "capstone", "clinic"},
     "capstone": {"capstone", "check", "run", "record", "sameness", "show", "train"},
-    "clinic": {"clinic", "check"},
+    "clinic": {"clinic", "check", "dumps"},
     "machines": {"machines", "run", "record"},
     "sameness": {"sameness", "run", "record", "show"},
     "script": {"script"},
