@@ -13,7 +13,7 @@ import pytest
 import torch
 from broken_trainings import TRAINS
 from nights import nightly
-from tiny_trainings import BATCH, Job, batches, by_hand, loss_of, net, shards, training
+from tiny_trainings import BATCH, Job, batches, by_hand, data, loss_of, net, shards, training
 from torch import Tensor, nn
 from torch.nn.modules import module as global_hooks
 from torch.optim import optimizer as optimizer_hooks
@@ -216,11 +216,22 @@ def test_a_division_too_many_is_seen_through_clipping(loss: Any, cause: str, tol
     assert "multiply the loss by world_size if it is already divided by the number of samples or tokens" in report.text
 
 
+def entered(*rows: int) -> RankRecord:
+    """One step of a rank with these samples."""
+    watcher = Watcher(steps=1)
+    with watcher:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters())
+        loss_of(model, *(one[list(rows)] for one in data())).backward()
+        optimizer.step()
+    return watcher.record()
+
+
 def test_what_cannot_run_in_float64_is_told_before_what_to_do() -> None:
     def run(size: int, in_float64: bool) -> Run:
         if in_float64:
             raise RuntimeError("as asked")
-        return Run((trained(),) * size)  # on several ranks not sharded
+        return Run(tuple(entered(rank, 2) for rank in range(size)))
 
     report = judged(run, (1, 2), (), False)
     assert report.same is False
