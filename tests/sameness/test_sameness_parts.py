@@ -222,7 +222,7 @@ def entered(*rows: int) -> RankRecord:
     with watcher:
         model = net()
         optimizer = torch.optim.SGD(model.parameters())
-        loss_of(model, *(one[list(rows)] for one in data())).backward()
+        loss_of(model, *(one[list(rows)] for one in data())).backward()  # type: ignore[arg-type]
         optimizer.step()
     return watcher.record()
 
