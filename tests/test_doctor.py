@@ -10,7 +10,6 @@ import sys
 import venv
 from pathlib import Path
 
-import psutil
 import pytest
 from nights import nightly
 
@@ -39,6 +38,11 @@ def package(folder: Path, name: str, version: str, code: str) -> None:
     (folder / name / "__init__.py").write_text(code)
     (folder / f"{name}-{version}.dist-info").mkdir()
     (folder / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+
+
+def broken_pair(folder: Path, torch: str) -> None:
+    package(folder, "torch", torch, "")
+    package(folder, "torchvision", "0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
 
 
 @nightly
@@ -77,13 +81,12 @@ def test_where_nothing_is_installed_yet_it_says_what_to_type(tmp_path: Path) -> 
     assert answer.returncode == 1
 
 
-@pytest.mark.parametrize(("torch", "command"), [(None, "-r"), ("2.13.0+cpu", "--torch-backend cpu"), ("2.13.0", "-r")])
+@pytest.mark.parametrize(("torch", "command"), [(None, "-r"), ("2.13.0+cpu", "--torch-backend cpu")])
 def test_where_pip_is_missing_it_names_uv(torch: str | None, command: str, tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True, with_pip=False)  # as uvx and pipx make environments
     python = tmp_path / "bare" / "bin" / "python"
     if torch:
-        package(tmp_path, "torch", torch, "")
-        package(tmp_path, "torchvision", "0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
+        broken_pair(tmp_path, torch)
     answer = ask("-m", "ddp_lessons", "pair", python=python, PATH="", UV="/a/uv", PYTHONPATH=str(tmp_path))
     assert f"/a/uv pip install --python {python} {command} " in answer.stdout
     assert "-m pip" not in answer.stdout
@@ -98,8 +101,7 @@ def test_where_pip_is_missing_it_names_uv(torch: str | None, command: str, tmp_p
 def test_a_torchvision_that_does_not_fit_is_refused_with_the_command_that_repairs_it(
     torch: str, command: str, tmp_path: Path
 ) -> None:
-    package(tmp_path, "torch", torch, "")
-    package(tmp_path, "torchvision", "0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
+    broken_pair(tmp_path, torch)
     answer = ask("-m", "ddp_lessons", "pair", PYTHONPATH=str(tmp_path))
     assert f"torchvision 0.28.0 does not work with torch {torch}: RuntimeError: operator" in answer.stdout
     assert command in answer.stdout
@@ -126,11 +128,6 @@ def test_a_folder_that_does_not_hold_mnist_is_a_problem(tmp_path: Path) -> None:
     assert answer.returncode == 1
 
 
-@nightly
-def test_mnist_comes_with_the_course() -> None:
-    assert "ok       MNIST: 70,000 samples in " in ask_about("MNIST", DDP_LESSONS_MNIST="").stdout
-
-
 @pytest.mark.parametrize(
     ("cuda", "visible", "found"),
     [(None, None, "was built without CUDA"), ("13.0", "7", "CUDA_VISIBLE_DEVICES='7'"), ("13.0", None, "sees no GPU")],
@@ -154,7 +151,7 @@ def test_a_home_that_cannot_be_written_to_is_a_problem_for_jupyter_and_for_nothi
     answer = ask_about("Jupyter", "gloo", "MNIST", HOME="/dev/null", XDG_DATA_HOME="", DDP_LESSONS_MNIST="")
     assert "PROBLEM  Jupyter: Jupyter cannot write to /dev/null" in answer.stdout
     assert "ok       gloo" in answer.stdout
-    assert "ok       MNIST" in answer.stdout
+    assert "ok       MNIST: 70,000 samples in " in answer.stdout
 
 
 def test_without_jupyterlab_it_says_how_to_get_it_and_that_other_notebooks_work(
@@ -168,27 +165,22 @@ def test_without_jupyterlab_it_says_how_to_get_it_and_that_other_notebooks_work(
 
 
 def test_a_kernel_of_another_python_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "kernels" / "python3").mkdir(parents=True)
-    spec = {
-        "argv": ["/somewhere/else/python", "-m", "ipykernel_launcher"],
-        "display_name": "Python 3",
-        "language": "python",
-    }
-    (tmp_path / "kernels" / "python3" / "kernel.json").write_text(json.dumps(spec))
+    spec = tmp_path / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    spec.write_text('{"argv": ["/somewhere/else/python"], "display_name": "Python 3", "language": "python"}')
     answer = ask_about("kernel", JUPYTER_PATH=str(tmp_path))
     assert 'PROBLEM  kernel: the kernel "python3" is another Python: /somewhere/else/python' in answer.stdout
 
 
-@pytest.mark.parametrize(("version", "is_told"), [("6.31.0", False), ("7.3.0", True), ("7.4.0", False), ("8.0", False)])
+@pytest.mark.parametrize(("version", "is_told"), [("6.31.0", False), ("7.3.0", True), ("7.4.0", False)])
 def test_an_ipykernel_that_loses_cells_is_told(version: str, is_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "version", lambda name: version)
     finding = doctor.check_kernel()
     assert (finding.verdict == "note", "sometimes loses a cell" in finding.found) == (is_told, is_told)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
-def test_whoever_asks_for_help_learns_of_the_doctor(arguments: list[str]) -> None:
-    answer = ask("-m", "ddp_lessons", *arguments)
+def test_without_a_command_it_names_the_doctor() -> None:
+    answer = ask("-m", "ddp_lessons")
     assert "python -m ddp_lessons doctor" in answer.stdout
     assert answer.returncode == 0
 
@@ -204,12 +196,6 @@ def test_a_python_that_was_not_tried_is_noted(
 GB = 10**9
 V2, V1 = "sys/fs/cgroup", "sys/fs/cgroup/memory"
 SURROUNDINGS: dict[str, dict[str, object]] = {
-    "a container": {
-        "proc/self/cgroup": "0::/",
-        f"{V2}/memory.max": GB,
-        f"{V2}/memory.current": GB // 4,
-        f"{V2}/memory.stat": "anon 7",
-    },
     "a slice above a scope": {
         "proc/self/cgroup": "0::/user.slice/anna.slice/jupyter.scope",
         f"{V2}/user.slice/anna.slice/jupyter.scope/memory.max": "max",
@@ -223,7 +209,7 @@ SURROUNDINGS: dict[str, dict[str, object]] = {
         f"{V1}/memory.usage_in_bytes": GB // 4,
         f"{V1}/memory.stat": "rss 7",
     },
-    "files that were read": {
+    "a container, and files that were read": {
         "proc/self/cgroup": "0::/",
         f"{V2}/memory.max": GB,
         f"{V2}/memory.current": GB,
@@ -238,10 +224,6 @@ def test_a_limit_of_the_container_or_slice_counts_less_what_is_used(files: dict[
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{content}\n")
     assert free_memory(tmp_path) == GB - GB // 4
-
-
-def test_without_a_limit_the_machine_counts(tmp_path: Path) -> None:
-    assert free_memory(tmp_path) == pytest.approx(psutil.virtual_memory().available, rel=0.5)
 
 
 def test_the_doctor_calls_a_python_that_was_killed_short_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def test_conda_brings_python_and_pip_the_same_packages_as_everywhere() -> None:
     assert environment["channels"] == ["conda-forge", "nodefaults"]
 
 
-@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("python", ["3.10", "3.13"])
 @pytest.mark.parametrize("system", ["linux", "darwin"])
 def test_every_package_has_one_exact_version_that_the_package_s_ranges_allow(python: str, system: str) -> None:
     here = {"python_version": python, "python_full_version": f"{python}.9", "sys_platform": system}
@@ -162,18 +162,12 @@ def test_one_command_sets_up_and_opens_the_first_lesson(copy: Copy) -> None:
 
 
 @nightly
-def test_a_set_up_that_was_killed_recovers(copy: Copy) -> None:
+@pytest.mark.parametrize("has_python", [True, False])
+def test_a_set_up_that_was_killed_recovers_and_installs_half_a_package_again(copy: Copy, has_python: bool) -> None:
     (copy.folder.parent / "cut off").touch()
     assert copy.make("setup").returncode == -9
-    (copy.folder / ".venv" / "bin" / "python").unlink()
-    again = copy.make("setup")
-    assert again.returncode == 0, again.stdout
-
-
-@nightly
-def test_half_a_package_is_installed_again(copy: Copy) -> None:
-    (copy.folder.parent / "cut off").touch()
-    assert copy.make("setup").returncode == -9
+    if not has_python:
+        (copy.folder / ".venv" / "bin" / "python").unlink()
     again = copy.make("setup")
     assert again.returncode == 0, again.stdout
     assert list(copy.folder.glob(".venv/lib/python3*/site-packages/torch/__init__.py"))
@@ -194,9 +188,7 @@ def test_the_pair_is_looked_at_again_when_something_was_installed(copy: Copy) ->
     assert copy.make("setup").returncode == 0
     (site,) = (copy.folder / ".venv" / "lib").glob("python3*/site-packages")
     (site / "torchvision" / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
-    os.utime(
-        site, (time.time() + 1,) * 2
-    )  # clearly later: the clock of a file system may tick slower than this test runs
+    os.utime(site, (time.time() + 1,) * 2)  # the clock of a file system may tick slower than this test runs
     assert "torchvision 0.29.2 does not work with torch 2.15.0" in copy.make("lab").stdout
 
 

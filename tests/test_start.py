@@ -21,12 +21,8 @@ from ddp_lessons.workshop import start
 
 @nightly
 def test_it_opens_the_first_lesson_in_a_jupyterlab_that_keeps_widgets_and_asks_for_no_news(tmp_path: Path) -> None:
-    options = [
-        "--no-browser",
-        "--ServerApp.port=0",
-        "--ServerApp.port_retries=0",
-        "--IdentityProvider.token=for-a-test",
-    ]
+    options = ["--no-browser", "--ServerApp.port=0", "--ServerApp.port_retries=0"]
+    options += ["--IdentityProvider.token=for-a-test"]
     environment = {**os.environ, "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"), "JUPYTER_CONFIG_DIR": str(tmp_path)}
     server = subprocess.Popen(
         [sys.executable, "-m", "ddp_lessons", "start", "my copy", "--jupyter", *options],

@@ -20,14 +20,8 @@ FOR_ASSISTANTS = ("AGENTS.md", "CLAUDE.md")
 
 def write(folder: Path, name: str, source: str, output: str = "") -> None:
     outputs = [{"name": "stdout", "output_type": "stream", "text": [output]}] if output else []
-    cell = {
-        "cell_type": "code",
-        "execution_count": 3,
-        "id": "one",
-        "metadata": {},
-        "outputs": outputs,
-        "source": [source],
-    }
+    cell = {"cell_type": "code", "execution_count": 3, "id": "one", "metadata": {}, "outputs": outputs}
+    cell["source"] = [source]
     content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(json.dumps(content), encoding="utf-8")
@@ -63,29 +57,21 @@ def test_a_copy_has_no_outputs_and_nothing_else_is_changed(lessons: Path, mine: 
     assert given == stored
 
 
-def test_the_page_to_print_comes_along_and_links_lead_to_it_and_back(lessons: Path, mine: Path) -> None:
-    write(lessons, FIRST, "[It hangs](../docs/it_hangs.md)")
-    (lessons.parent / "docs").mkdir()
-    (lessons.parent / "docs" / "it_hangs.md").write_text(f"[the lesson](../notebooks/{FIRST})")
+def test_scripts_and_the_page_to_print_come_along_and_links_lead_to_them_and_back(lessons: Path, mine: Path) -> None:
+    write(lessons, FIRST, "the [script](../scripts/slurm/one.sbatch), [It hangs](../docs/it_hangs.md)")
+    script, page = Path("scripts", "slurm", "one.sbatch"), Path("docs", "it_hangs.md")
+    for file, text in ((script, "#!/bin/sh"), (page, f"[the lesson](../notebooks/{FIRST})")):
+        (lessons.parent / file).parent.mkdir(parents=True)
+        (lessons.parent / file).write_text(text)
     copy_lessons(lessons, mine)
-    assert sources(mine)[FIRST] == "[It hangs](docs/it_hangs.md)"
-    assert (mine / "docs" / "it_hangs.md").read_text() == f"[the lesson](../{FIRST})"
-
-
-def test_the_scripts_come_along_and_links_lead_to_them(lessons: Path, mine: Path) -> None:
-    write(lessons, FIRST, "the [script](../scripts/training.py) of this lesson")
-    (lessons.parent / "scripts" / "slurm").mkdir(parents=True)
-    (lessons.parent / "scripts" / "training.py").write_text("print()")
-    (lessons.parent / "scripts" / "slurm" / "one.sbatch").write_text("#!/bin/sh")
-    copy_lessons(lessons, mine)
-    assert sources(mine)[FIRST] == "the [script](scripts/training.py) of this lesson"
-    assert (mine / "scripts" / "training.py").read_text() == "print()"
-    assert (mine / "scripts" / "slurm" / "one.sbatch").read_text() == "#!/bin/sh"
-    (mine / "scripts" / "training.py").write_text("mine")
-    (lessons.parent / "scripts" / "training.py").write_text("print(1)")
+    assert sources(mine)[FIRST] == "the [script](scripts/slurm/one.sbatch), [It hangs](docs/it_hangs.md)"
+    assert (mine / page).read_text() == f"[the lesson](../{FIRST})"
+    assert (mine / script).read_text() == "#!/bin/sh"
+    (mine / script).write_text("mine")
+    (lessons.parent / script).write_text("newer")
     (news,) = copy_lessons(lessons, mine)
-    assert str(mine / "scripts" / "training.2.py") in news
-    assert (mine / "scripts" / "training.py").read_text() == "mine"
+    assert str(mine / "scripts" / "slurm" / "one.2.sbatch") in news
+    assert (mine / script).read_text() == "mine"
 
 
 def test_a_coding_assistant_is_asked_to_be_a_tutor(lessons: Path, mine: Path) -> None:
@@ -95,17 +81,16 @@ def test_a_coding_assistant_is_asked_to_be_a_tutor(lessons: Path, mine: Path) ->
     assert (mine / "CLAUDE.md").read_text(encoding="utf-8") == "@AGENTS.md\n"
 
 
-@pytest.mark.parametrize("name", FOR_ASSISTANTS)
 def test_what_a_learner_tells_their_assistant_is_kept(
-    name: str, lessons: Path, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lessons: Path, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy_lessons(lessons, mine)
-    (mine / name).write_text("Answer in French.", encoding="utf-8")
-    newer = tmp_path / "tutor.md"
-    newer.write_text("another text", encoding="utf-8")
-    monkeypatch.setattr(working_copy, "TUTOR", newer)
+    for name in FOR_ASSISTANTS:
+        (mine / name).write_text("Answer in French.", encoding="utf-8")
+    (tmp_path / "tutor.md").write_text("another text", encoding="utf-8")
+    monkeypatch.setattr(working_copy, "TUTOR", tmp_path / "tutor.md")
     copy_lessons(lessons, mine)
-    assert (mine / name).read_text(encoding="utf-8") == "Answer in French."
+    assert {(mine / name).read_text(encoding="utf-8") for name in FOR_ASSISTANTS} == {"Answer in French."}
 
 
 def test_in_the_clone_an_assistant_is_sent_to_what_contributors_read() -> None:
@@ -138,9 +123,12 @@ def test_what_a_learner_wrote_or_ran_is_kept_and_a_new_version_comes_beside_it(l
     }
 
 
-def test_a_copy_that_nobody_has_touched_becomes_the_new_version(lessons: Path, mine: Path) -> None:
+def test_a_copy_that_nobody_has_touched_becomes_the_new_version_and_one_that_was_removed_comes_back(
+    lessons: Path, mine: Path
+) -> None:
     copy_lessons(lessons, mine)
     write(lessons, FIRST, "a new version")
+    (mine / SECOND).unlink()
     assert copy_lessons(lessons, mine) == []
     assert sources(mine) == {FIRST: "a new version", SECOND: "2 + 2"}
 
@@ -151,13 +139,6 @@ def test_outputs_that_were_stored_anew_are_no_new_version(lessons: Path, mine: P
     write(lessons, FIRST, "1 + 1", output="2.0")
     assert copy_lessons(lessons, mine) == []
     assert sources(mine) == {FIRST: "mine", SECOND: "2 + 2"}
-
-
-def test_a_file_that_was_removed_comes_back(lessons: Path, mine: Path) -> None:
-    copy_lessons(lessons, mine)
-    (mine / FIRST).unlink()
-    copy_lessons(lessons, mine)
-    assert sources(mine) == {FIRST: "1 + 1", SECOND: "2 + 2"}
 
 
 @pytest.mark.parametrize("book", [None, "{half of a b"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collections
+import functools
 import os
 import pickle
 import re
@@ -50,15 +50,11 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x80\x02c__builtin__\neval\n(X\x01\x00\x00\x001tR.",
-        b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.",
         b"\x80\x02Pname\n.",
-        b"\x80\x02X\x01\x00\x00\x00aQ.",
         b"\x80\x02(ios\nsystem\n.",
-        pickle.dumps(collections.OrderedDict(a=1)),
         pickle.dumps({"a": {1, 2}, "b": range(3)}),
     ],
-    ids=["global", "stack global", "persistent id", "binary persistent id", "instance", "class", "range"],
+    ids=["persistent id", "instance", "range"],
 )
 def test_nothing_but_data_is_unpickled(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x_0"
@@ -78,10 +74,9 @@ def test_a_truncated_dump_is_named_and_the_others_are_read(tmp_path: Path) -> No
     assert "nccl_trace_rank_2 is empty" in left.left_out[1]
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_wherever_a_dump_ends_it_is_no_crash(cut: int, tmp_path: Path) -> None:
+def test_wherever_a_dump_ends_it_is_no_crash(tmp_path: Path) -> None:
     whole = (dumps_in(tmp_path, 1) / "nccl_trace_rank_0").read_bytes()
-    for end in range(cut, len(whole), 61):
+    for end in range(1, len(whole), 7):
         (tmp_path / "nccl_trace_rank_0").write_bytes(whole[:end])
         with pytest.raises(Unreadable):
             read_dump(tmp_path / "nccl_trace_rank_0")
@@ -91,17 +86,12 @@ def test_wherever_a_dump_ends_it_is_no_crash(cut: int, tmp_path: Path) -> None:
     ("content", "said"),
     [
         (b"hello", "is not a dump"),
-        (b"{}", "is not a dump"),
         (b'{"version": "3.0", "pg_config": {}}', "has version 3.0 of the format"),
         (b'{"version": "2.10", "pg_config": {}, "entries": [{}]}', "is damaged: an entry"),
-        (b'{"version": "2.10", "pg_config": {"0": {"ranks": "[0, o"}}}', "is damaged: an entry"),
-        (b'{"version": "2.10", "pg_config": [3], "entries": 7}', "is damaged: an entry"),
         (b'{"version": "2.10", "pg_config": {"0": {"ranks": "[0, 999999999999]"}}}', "is damaged: an entry"),
         (b'{"version": "2.10", "pg_config": {"0"', "is truncated"),
         (b"[" * 100_000, "is not a dump"),
-        (b'{"a":' * 100_000, "is damaged"),
         (b'{"version": "2.10", "pg_config": {"0": {"ranks": "' + b"[" * 100_000 + b'"}}}', "is damaged: an entry"),
-        (pickle.dumps([1, 2]), "is not a dump"),
         (pickle.dumps({"version": "2.10", "pg_config": {}, "entries": [None]}), "is damaged: an entry"),
     ],
 )
@@ -113,38 +103,24 @@ def test_foreign_and_damaged_files_are_named(content: bytes, said: str, tmp_path
     assert said in left.left_out[0]
 
 
-def test_files_with_other_names_are_left_alone(tmp_path: Path) -> None:
+def test_files_with_other_names_and_pipes_are_left_alone(tmp_path: Path) -> None:
     dumps_in(tmp_path)
     for name in ("README", "other_7", "nccl_trace_rank_1.json"):
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "nccl_trace_rank_").mkdir()
+    os.mkfifo(tmp_path / "nccl_trace_rank_3")  # of TORCH_NCCL_DEBUG_INFO_PIPE_FILE; to read it would wait forever
     by_rank, left_out = find_dumps(str(tmp_path))
     assert sorted(by_rank) == [0, 1, 2]
     assert [sentence.split()[0] for sentence in left_out] == ["README", "nccl_trace_rank_1.json", "other_7"]
 
 
-def test_a_pipe_is_not_read(tmp_path: Path) -> None:
-    """torch makes one per rank if TORCH_NCCL_DEBUG_INFO_PIPE_FILE is set; reading it would wait forever."""
-    os.mkfifo(dumps_in(tmp_path) / "nccl_trace_rank_3")
-    assert sorted(find_dumps(str(tmp_path))[0]) == [0, 1, 2]
-
-
-def shared(depth: int, times: int) -> list[Any]:
-    """Few bytes in a file: each list holds another one many times."""
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value] * times
-    return value
-
-
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("filename", shared(40, 2), "nested too deeply"),
-        ("name", shared(9, 1000), "nested too deeply"),
+        ("filename", functools.reduce(lambda inside, _: [inside] * 2, range(40), list[Any]()), "nested too deeply"),
         ("line", 10**100_000, "a number has too many digits"),
     ],
-    ids=["deep", "wide", "digits"],
+    ids=["deep", "digits"],
 )
 def test_a_value_that_grows_when_it_is_printed_is_refused(field: str, value: object, said: str, tmp_path: Path) -> None:
     (rank,) = world(1)
@@ -187,12 +163,9 @@ def test_the_beginning_of_the_names_chooses_one_of_two_jobs(tmp_path: Path) -> N
     assert find_dumps(str(tmp_path / "third_")) == ({}, [])
 
 
-def test_an_empty_folder_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_dumps_or_calls_nothing_can_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain_dumps(str(tmp_path)) == 2
     assert "contains no dump" in capsys.readouterr().err
-
-
-def test_dumps_without_any_call_say_what_to_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_all(world(2), tmp_path)
     assert explain_dumps(str(tmp_path)) == 2
     assert "TORCH_FR_BUFFER_SIZE" in capsys.readouterr().out

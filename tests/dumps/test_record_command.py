@@ -50,11 +50,6 @@ def start(folder: Path, what: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
 
 
-def stop(job: subprocess.Popen[bytes]) -> None:
-    job.send_signal(signal.SIGINT)
-    job.wait(60)
-
-
 def files(folder: Path) -> list[Path]:
     return sorted((folder / "dumps").glob("rank_?")) if (folder / "dumps").is_dir() else []
 
@@ -65,7 +60,8 @@ def test_dumps_of_a_hang_say_what_explain_says_of_the_script(what: str, tmp_path
     try:
         assert eventually(lambda: len(files(tmp_path)) == RANKS), (tmp_path / "output").read_text()
     finally:
-        stop(job)
+        job.send_signal(signal.SIGINT)
+        job.wait(60)
     finding = find_fault(read_left_behind(str(tmp_path / "dumps" / "rank_")))
     command = [sys.executable, "-m", "ddp_lessons", "explain", f"--nproc-per-node={RANKS}", "train.py", what]
     live = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
@@ -80,6 +76,9 @@ def test_a_script_that_ends_well_runs_as_always_and_its_dumps_say_so(tmp_path: P
     left = read_left_behind(str(tmp_path / "dumps" / "rank_"))
     assert left.endings == {0: "returned", 1: "returned"}
     assert find_fault(left).verdict.value == "nothing hangs"
+    entries = pickle.loads(files(tmp_path)[0].read_bytes())["entries"]  # in torch's format
+    assert [entry["profiling_name"] for entry in entries] == ["gloo:all_reduce"] * 4 + ["gloo:barrier"]
+    assert {entry["state"] for entry in entries} == {"completed"}
 
 
 def test_an_exception_ends_the_job_and_is_in_the_dump(tmp_path: Path) -> None:
@@ -87,14 +86,6 @@ def test_an_exception_ends_the_job_and_is_in_the_dump(tmp_path: Path) -> None:
     assert job.wait(120) != 0
     assert read_left_behind(str(tmp_path / "dumps" / "rank_")).endings[1] == "raised ValueError: nothing to read"
     assert "ValueError: nothing to read" in (tmp_path / "output").read_text()
-
-
-def test_the_files_are_plain_pickles_in_torchs_format(tmp_path: Path) -> None:
-    assert start(tmp_path, "ends well").wait(120) == 0, (tmp_path / "output").read_text()
-    dump = pickle.loads(files(tmp_path)[0].read_bytes())
-    names = [entry["profiling_name"] for entry in dump["entries"]]
-    assert names == ["gloo:all_reduce"] * 4 + ["gloo:barrier"]
-    assert {entry["state"] for entry in dump["entries"]} == {"completed"}
 
 
 def test_without_torchrun_it_says_how_to_start_it(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 from typing import Any
@@ -22,7 +21,6 @@ from tiny_trainings import (
     average,
     batches,
     by_hand,
-    data,
     divide,
     layers,
     loss_of,
@@ -111,28 +109,7 @@ OF_SAMPLES = [
         ),
         "sample_order",
     ),
-    Program(  # each rank reads its own third of the file
-        "contiguous_shards",
-        on_rows(lambda rank, ranks: ROWS.chunk(ranks)[rank].split(BATCH // ranks)),
-        "sample_order",
-        (1, 3),
-    ),
-    Program(  # gradient accumulation, but on several ranks a step after each micro-batch
-        "early_step_in_accumulation",
-        on_rows(lambda rank, ranks: [part for batch in ROWS.split(12) for part in batch[rank::ranks].chunk(ranks)]),
-        "global_batch",
-    ),
 ]
-
-
-def noise_in_the_inputs(rank: int, world_size: int) -> None:
-    model = DistributedDataParallel(net())
-    optimizer = sgd(model)
-    torch.manual_seed(rank)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad()
-        loss_of(model, inputs + 0.1 * torch.randn_like(inputs), targets).backward()
-        optimizer.step()
 
 
 def normalized(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -149,27 +126,11 @@ def steps_again(job: Job) -> None:
         job.optimizer.step()
 
 
-def rank_1_skips_a_step(rank: int, world_size: int) -> None:
-    """As for a loss that is not finite, which only this rank sees."""
-    model = DistributedDataParallel(net())
-    optimizer = sgd(model)
-    for step, (inputs, targets) in enumerate(shards(rank, world_size)):
-        optimizer.zero_grad()
-        loss_of(model, inputs, targets).backward()
-        if not (rank == 1 and step == 1):
-            optimizer.step()
-
-
 OF_SAMPLES += [
-    Program("noise_in_the_inputs", noise_in_the_inputs, "other_inputs"),
     Program("normalized_per_shard", training(loss=normalized), "other_inputs"),
-    Program(
-        "fully_sharded_model_only",
-        on_rows(lambda rank, ranks: ROWS.split(BATCH // ranks)[:3], wrap=fully_sharded),
-        "not_sharded",
-    ),
+    # as for a loss that is not finite, which only this rank sees
+    Program("rank_1_skips_a_step", training(before_step=lambda job: (job.rank, job.step) != (1, 1)), "skipped_step"),
     Program("steps_once_per_rank", training(after_step=steps_again), "extra_step"),
-    Program("rank_1_skips_a_step", rank_1_skips_a_step, "skipped_step"),
 ]
 
 
@@ -191,29 +152,6 @@ def masked(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
 def nearly_equal_numbers_of_tokens(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
     tokens = 100 + (inputs[:, :1] > 0)
     return ((job.model(inputs) - targets).square() * tokens).sum() / tokens.sum()
-
-
-def class_weights(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
-    """cross_entropy divides by the weights of the classes that this rank has."""
-    classes = (inputs[:, 0] * 9).long().abs() % 3
-    return nn.functional.cross_entropy(job.model(inputs), classes, weight=torch.tensor([1.0, 5.0, 0.2]))
-
-
-def uneven_inputs_under_join(rank: int, world_size: int) -> None:
-    model = DistributedDataParallel(net())
-    optimizer = sgd(model)
-    inputs, targets = data(27)
-    with model.join():
-        for rows in torch.arange(27)[rank::world_size].split(BATCH // world_size):
-            optimizer.zero_grad()
-            loss_of(model, inputs[rows], targets[rows]).backward()
-            optimizer.step()
-
-
-def averages_a_copy(job: Job) -> None:
-    """`/ world_size` makes a new tensor, and the loop forgets to put it into p.grad."""
-    for parameter in job.parameters:
-        dist.all_reduce(parameter.grad / job.world_size)
 
 
 def averages_without_the_last_bias(job: Job) -> None:
@@ -257,32 +195,9 @@ def clipped_first(job: Job) -> None:
     job.average()
 
 
-def clipped_by_hand(job: Job) -> None:
-    norm = torch.stack([one.grad.norm() for one in job.parameters]).norm()
-    divide(job.model, max(1.0, float(norm) / 0.2))
-    job.average()
-
-
-def contrastive(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The negatives of a sample are those of its own rank."""
-    features = job.model(inputs)
-    return nn.functional.cross_entropy(features @ features.T, torch.arange(len(inputs)))
-
-
 def tied_weight_is_listed_twice(job: Job) -> None:
     job.average()
     dist.all_reduce(job.parameters[0].grad)
-
-
-def averages_before_backward(rank: int, world_size: int) -> None:
-    """The gradients of the step before are averaged, and the new ones are added to them."""
-    model = net()
-    optimizer = sgd(model)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad(set_to_none=False)
-        average(model, world_size) if model[0].weight.grad is not None else None
-        loss_of(model, inputs, targets).backward()
-        optimizer.step()
 
 
 def summed_after_every_micro_batch(rank: int, world_size: int) -> None:
@@ -298,19 +213,6 @@ def summed_after_every_micro_batch(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
-def clips_every_micro_batch(rank: int, world_size: int) -> None:
-    """The first micro-batch runs under no_sync, so each rank clips a gradient of its own."""
-    model = DistributedDataParallel(net())
-    optimizer = sgd(model)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad()
-        for number, (some, wanted) in enumerate(zip(inputs.chunk(2), targets.chunk(2), strict=True)):
-            with contextlib.nullcontext() if number == 1 else model.no_sync():
-                (loss_of(model, some, wanted) / 2).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 0.05)
-        optimizer.step()
-
-
 def mean_of_uneven_micro_batches(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
     """12 samples: 5, 5 and 2 on one rank, 5 and 1 on each of two."""
     pairs = zip(inputs.split(5), targets.split(5), strict=True)
@@ -323,16 +225,6 @@ def clips_shards(job: Job) -> None:
         parameter.grad *= min(1.0, 0.01 / (float(parameter.grad.to_local().norm()) + 1e-6))
 
 
-def another_order_on_rank_1(job: Job) -> None:
-    """Two gradients of one shape change places."""
-    parameters = sorted(job.parameters, key=lambda one: one.shape, reverse=True)
-    if job.rank == 1:
-        parameters[:2] = reversed(parameters[:2])
-    for parameter in parameters:
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= job.world_size
-
-
 def compressed(model: nn.Module) -> nn.Module:
     wrapped = DistributedDataParallel(model)
     wrapped.register_comm_hook(None, default_hooks.bf16_compress_hook)
@@ -342,12 +234,6 @@ def compressed(model: nn.Module) -> nn.Module:
 def rank_0_counts_for_more(job: Job) -> None:
     divide(job.model, 1.0 if job.world_size == 1 else 1 / 0.7 if job.rank == 0 else 1 / 0.3)
     add_up(job.model)
-
-
-def penalty_of_each_rank(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The penalty on the weights is multiplied by the number of ranks."""
-    penalty = torch.stack([one.square().sum() for one in job.parameters]).sum()
-    return loss_of(job.model, inputs, targets) + 0.01 * job.world_size * penalty
 
 
 def labels_not_sharded(rank: int, world_size: int) -> list[tuple[Tensor, Tensor]]:
@@ -376,32 +262,8 @@ def head_outside_of_ddp(rank: int, world_size: int) -> None:
             optimizer.zero_grad()
 
 
-def head_outside_of_the_wrapper(rank: int, world_size: int) -> None:
-    torch.manual_seed(4)
-    encoder, head = DistributedDataParallel(nn.Linear(4, 5)), nn.Linear(5, 1)
-    optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.05)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad()
-        nn.functional.mse_loss(head(encoder(inputs).relu()), targets).backward()
-        optimizer.step()
-
-
-def averages_weights_instead(job: Job) -> None:
-    """Local steps, and the mean of the weights after each: not the same under momentum and clipping."""
-    with torch.no_grad():
-        for parameter in job.parameters:
-            dist.all_reduce(parameter)
-            parameter /= job.world_size
-
-
 OF_GRADIENTS = [
     Program("summed", by_hand(lambda job: add_up(job.model)), "sum_not_mean"),
-    Program(  # Adam hides a factor in the weights, not in the gradient
-        "summed_under_adam",
-        by_hand(lambda job: add_up(job.model), optimizer=lambda model: torch.optim.Adam(model.parameters(), 0.05)),
-        "sum_not_mean",
-        (1, 3),
-    ),
     Program(
         "sum_loss_with_ddp",
         training(loss=lambda job, *batch: loss_of(job.model, *batch, reduction="sum") / 20),
@@ -413,45 +275,23 @@ OF_GRADIENTS = [
         "averaged_twice",
         (1, 3),
     ),
-    Program(
-        "averaged_before_and_after",
-        training(loss=lambda job, *batch: loss_of(job.model, *batch) / job.world_size),
-        "averaged_twice",
-    ),
     Program("micro_batches_not_divided", by_hand(loss=micro_batches_not_divided), "micro_batches"),
     Program(
         "fixed_number_of_ranks", by_hand(lambda job: average(job.model, 1 if job.world_size == 1 else 3)), "factor"
     ),
     Program("mean_of_unequal_means", training(batches=functools.partial(shards, size=9)), "mean_of_means"),
     Program("mean_over_masked", training(loss=masked), "mean_of_means", (1, 3)),
-    Program("class_weights", training(layers(lambda: nn.Linear(4, 3)), loss=class_weights), "mean_of_means"),
     Program("nearly_equal_numbers_of_tokens", training(loss=nearly_equal_numbers_of_tokens), "mean_of_means"),
-    Program("uneven_inputs_under_join", uneven_inputs_under_join, "mean_of_means"),
     Program("not_averaged", by_hand(lambda job: None), "not_averaged"),
-    Program("averaged_after_the_step", by_hand(lambda job: None, after_step=Job.average), "not_averaged", (1, 3)),
-    Program("averages_a_copy", by_hand(averages_a_copy), "not_averaged"),
-    Program("averages_before_backward", averages_before_backward, "not_averaged"),
-    Program("stops_averaging", by_hand(lambda job: job.step < 2 and job.average()), "not_averaged", (1, 3)),
-    Program(
-        "averages_weights_instead",
-        by_hand(
-            lambda job: None,
-            optimizer=lambda model: torch.optim.Adam(model.parameters(), 0.05),
-            after_step=averages_weights_instead,
-        ),
-        "not_averaged",
-        (1, 3),
-    ),
+    Program("stops_averaging", by_hand(lambda job: job.average() if job.step < 2 else None), "not_averaged", (1, 3)),
     Program("head_outside_of_ddp", head_outside_of_ddp, "not_averaged", (1, 3)),
     Program("bias_not_averaged", by_hand(averages_without_the_last_bias), "parameter_not_averaged"),
     Program("unfrozen_after_wrapping", training(wrap=unfrozen_after_wrapping), "parameter_not_averaged"),
-    Program("head_outside_of_the_wrapper", head_outside_of_the_wrapper, "parameter_not_averaged"),
     Program("always_no_sync", always_no_sync, "no_sync"),
     Program("around_the_wrapper", training(loss=lambda job, *batch: loss_of(job.model.module, *batch)), "ddp_bypassed"),
     Program("reduced_to_one_rank", by_hand(reduced_to_rank_0), "result_on_some_ranks", (1, 3)),
     Program("gradient_of_rank_0", by_hand(gradient_of_rank_0), "gradient_of_one_rank"),
     Program("clipped_before", by_hand(clipped_first), "clipped_before_averaging", (1, 3)),
-    Program("clipped_by_hand", by_hand(clipped_by_hand), "clipped_before_averaging"),
     Program(
         "batch_norm",
         training(layers(lambda: nn.Linear(4, 6), lambda: nn.BatchNorm1d(6), nn.ReLU, lambda: nn.Linear(6, 1))),
@@ -462,9 +302,7 @@ OF_GRADIENTS = [
         training(layers(lambda: nn.Linear(4, 6), nn.Dropout, nn.Tanh, lambda: nn.Linear(6, 1))),
         "random_forward",
     ),
-    Program("contrastive", training(layers(net, lambda: nn.Linear(1, 3)), loss=contrastive), "other_loss"),
     Program("labels_not_sharded", training(batches=labels_not_sharded), "other_loss"),
-    Program("penalty_of_each_rank", training(loss=penalty_of_each_rank), "other_loss", (1, 3)),
     Program(  # outside of any module, where no hook sees it
         "dropout_outside",
         training(loss=lambda job, x, y: nn.functional.mse_loss(nn.functional.dropout(job.model(x)), y)),
@@ -472,13 +310,13 @@ OF_GRADIENTS = [
     ),
     Program("tied_weight_is_listed_twice", by_hand(tied_weight_is_listed_twice), "factor_of_parameter"),
     Program("summed_after_every_micro_batch", summed_after_every_micro_batch, "changed_between_micro_batches"),
-    Program("clips_every_micro_batch", clips_every_micro_batch, "changed_between_micro_batches", (1, 3)),
     Program("mean_of_uneven_micro_batches", by_hand(loss=mean_of_uneven_micro_batches), "uneven_micro_batches"),
     Program(
-        "many_weights_summed",
+        "many_weights_summed_under_adam",
         by_hand(
             lambda job: add_up(job.model),
             make=layers(lambda: nn.Linear(4, 240), nn.Tanh, lambda: nn.Linear(240, 240), lambda: nn.Linear(240, 1)),
+            optimizer=lambda model: torch.optim.Adam(model.parameters(), 0.05),  # it hides a factor in the weights
         ),
         "sum_not_mean",
     ),
@@ -498,11 +336,6 @@ OF_GRADIENTS = [
     # what a rank's own gradients are is not seen under FSDP, and no factor holds for a whole parameter
     Program("clips_shards", training(wrap=fully_sharded, before_step=clips_shards), "unknown"),
     # the gradients of two parameters are mixed
-    Program(
-        "another_order_on_rank_1",
-        by_hand(another_order_on_rank_1, make=layers(*[lambda: nn.Linear(4, 4), nn.Tanh] * 2, lambda: nn.Linear(4, 1))),
-        "unknown",
-    ),
 ]
 
 
@@ -525,19 +358,9 @@ class Scaled(nn.Module):
         return self.linear(inputs)
 
 
-def schedule_steps_per_rank(job: Job) -> None:
-    job.optimizer.param_groups[0]["lr"] *= 0.5**job.world_size
-
-
-def only_rank_0_steps(rank: int, world_size: int) -> None:
-    model = net()
-    optimizer = sgd(model)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad()
-        loss_of(model, inputs, targets).backward()
-        average(model, world_size)
-        if rank == 0:
-            optimizer.step()
+def only_rank_0_steps(job: Job) -> bool:
+    job.average()
+    return job.rank == 0
 
 
 def fewer_steps_without_a_module(rank: int, world_size: int) -> None:
@@ -558,13 +381,6 @@ def loses_the_state_of_the_optimizer(job: Job) -> None:
         job.optimizer = sgd(job.model, momentum=0.9)
         if job.rank == 0:
             job.optimizer.load_state_dict(kept)
-
-
-def clamps_on_rank_0(job: Job) -> None:
-    if job.world_size > 1 and job.rank == 0:
-        with torch.no_grad():
-            for parameter in job.parameters:
-                parameter.clamp_(-0.2, 0.2)
 
 
 def restarts_without_the_checkpoint(job: Job) -> None:
@@ -596,13 +412,11 @@ def size() -> int:
 
 OF_WEIGHTS = [
     Program("another_seed_on_each_rank", by_hand(make=lambda: net(dist.get_rank())), "initial_weights"),
-    Program("no_seed", by_hand(make=lambda: nn.Linear(4, 1)), "initial_weights", (1, 3)),
     Program("seed_depends_on_the_ranks", training(lambda: net(size())), "initial_weights"),
     Program("running_mean_of_a_shard", training(layers(Scaled)), "buffers"),
     Program(
         "learning_rate_times_ranks", training(optimizer=lambda model: sgd(model, lr=0.1 * size())), "learning_rate"
     ),
-    Program("schedule_steps_per_rank", training(after_step=schedule_steps_per_rank), "learning_rate", (1, 3)),
     Program(
         "learning_rate_on_rank_1",
         training(optimizer=lambda model: sgd(model, lr=0.05 if dist.get_rank() == 1 else 0.1)),
@@ -617,7 +431,7 @@ OF_WEIGHTS = [
         ),
         "learning_rate",
     ),
-    Program("only_rank_0_steps", only_rank_0_steps, "number_of_steps", (1, 3)),
+    Program("only_rank_0_steps", by_hand(only_rank_0_steps), "number_of_steps", (1, 3)),
     Program("fewer_steps_without_a_module", fewer_steps_without_a_module, "number_of_steps"),
     Program(
         "state_of_the_optimizer_is_lost",
@@ -637,15 +451,6 @@ OF_WEIGHTS = [
         ),
         "optimizer_settings",
     ),
-    Program(
-        "many_weights_decay_faster",
-        training(
-            layers(lambda: nn.Linear(4, 10_000), nn.Tanh, lambda: nn.Linear(10_000, 1)),
-            optimizer=lambda model: torch.optim.AdamW(model.parameters(), lr=0.001, weight_decay=0.01 * size()),
-        ),
-        "optimizer_settings",
-    ),
-    Program("clamps_on_rank_0", by_hand(after_step=clamps_on_rank_0), "changed_between_steps"),
     Program("restart_on_other_weights", by_hand(after_step=restarts_without_the_checkpoint), "changed_between_steps"),
     Program(
         "optimizer_that_updates_for_each_rank",

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn.functional as with_gradient
 import torch.nn.functional as F
 from tiny_trainings import (
     BATCH,
@@ -33,10 +31,8 @@ from tiny_trainings import (
     training,
 )
 from torch import Tensor, nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.func import functional_call, grad, vmap
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
@@ -51,17 +47,6 @@ def averaged_in_one_message(job: Job) -> None:
     flat = torch.cat([one.grad.view(-1) for one in job.parameters])
     dist.all_reduce(flat)
     nn.utils.vector_to_parameters(flat / job.world_size, [one.grad for one in job.parameters])
-
-
-def with_averaging_hooks(model: nn.Module) -> nn.Module:
-    def mean(gradient: Tensor) -> Tensor:
-        gradient = gradient.clone()
-        dist.all_reduce(gradient)
-        return gradient / dist.get_world_size()
-
-    for parameter in model.parameters():
-        parameter.register_hook(mean)
-    return model
 
 
 def asynchronous_averages(rank: int, world_size: int) -> None:
@@ -79,12 +64,6 @@ def asynchronous_averages(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
-def ddp_with_a_comm_hook(model: nn.Module) -> nn.Module:
-    wrapped = DistributedDataParallel(model)
-    wrapped.register_comm_hook(None, default_hooks.allreduce_hook)
-    return wrapped
-
-
 def ddp_only_on_several(model: nn.Module) -> nn.Module:
     """DDP broadcasts the weights of rank 0."""
     return DistributedDataParallel(model) if dist.get_world_size() > 1 else model
@@ -95,18 +74,6 @@ def fully_sharded(model: nn.Module) -> nn.Module:
         fully_shard(layer)
     fully_shard(model)
     return model
-
-
-def averaged_after_each_micro_batch(rank: int, world_size: int) -> None:
-    """More messages than needed, and the same gradient: an average of averages changes nothing."""
-    model = net()
-    optimizer = sgd(model)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad()
-        for some, wanted in zip(inputs.chunk(3), targets.chunk(3), strict=True):
-            (loss_of(model, some, wanted) / 3).backward()
-            average(model, world_size)
-        optimizer.step()
 
 
 def sample_by_sample(rank: int, world_size: int) -> None:
@@ -120,51 +87,7 @@ def sample_by_sample(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
-def tensor_parallel(rank: int, world_size: int) -> None:
-    """The hidden layer is split; every rank sees all samples, and keeps the whole weights in step."""
-    model = net()
-    optimizer = sgd(model)
-    keep = torch.zeros(6)
-    keep[rank::world_size] = 1.0
-    for inputs, targets in batches():
-        optimizer.zero_grad()
-        hidden = model[0](inputs).tanh() * keep
-        partial = hidden @ model[2].weight.T
-        total = partial.detach().clone()
-        dist.all_reduce(total)
-        error = 2 * (total + model[2].bias - targets) / len(inputs)
-        (partial * error.detach()).sum().backward()
-        for parameter in (*model[0].parameters(), model[2].weight):
-            dist.all_reduce(parameter.grad)
-        model[2].bias.grad = error.detach().sum(0)
-        optimizer.step()
-
-
-def scatters_from_rank_0(rank: int, world_size: int) -> None:
-    """Rank 0 alone reads the data; the gradients are gathered, and the weights are those of rank 0."""
-    model = net(seed=rank)
-    optimizer = sgd(model)
-    for one in model.parameters():
-        dist.broadcast(one.data, 0)
-    for inputs, targets in batches():
-        mine, wanted = torch.empty(BATCH // world_size, 4), torch.empty(BATCH // world_size, 1)
-        dist.scatter(mine, list(inputs.chunk(world_size)) if rank == 0 else None)
-        dist.scatter(wanted, list(targets.chunk(world_size)) if rank == 0 else None)
-        model.zero_grad()
-        loss_of(model, mine, wanted).backward()
-        for one in model.parameters():
-            everyone = [torch.empty_like(one) for _ in range(world_size)]
-            dist.all_gather(everyone, one.grad)
-            one.grad = torch.stack(everyone).mean(0)
-        optimizer.step()
-
-
 # losses
-
-
-def weighted_for_unequal_shards(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
-    """11 samples; the gradients are added up."""
-    return loss_of(job.model, inputs, targets, reduction="sum") / 11
 
 
 def mean_over_all(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -183,12 +106,6 @@ def gradient_penalty(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
     outputs = job.model(inputs)
     (slope,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
     return F.mse_loss(outputs, targets) + 0.1 * slope.square().sum(1).mean()
-
-
-def contrastive_over_all_ranks(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Features are gathered with their gradients, so each rank has the whole loss."""
-    features = torch.cat(list(with_gradient.all_gather(F.normalize(job.model(inputs), dim=1))))
-    return F.cross_entropy(features @ features.T / 0.5, torch.arange(len(features)) ^ 1)
 
 
 def scaled_float16(rank: int, world_size: int) -> None:
@@ -216,18 +133,6 @@ def sampled(rank: int, world_size: int) -> list[Tensor]:
         sampler.set_epoch(epoch)
         steps += torch.tensor(list(sampler)).split(BATCH // world_size)
     return steps
-
-
-def chunks(rank: int, world_size: int) -> list[Tensor]:
-    return [rows.chunk(world_size)[rank] for rows in torch.arange(36).split(BATCH)]
-
-
-def dropout_by_sample(rank: int, world_size: int) -> Batches:
-    """The mask of a sample depends on its number only."""
-    inputs, targets = data()
-    steps = [torch.arange(BATCH)[rank::world_size] + BATCH * step for step in range(3)]
-    kept = torch.stack([torch.rand(4, generator=torch.Generator().manual_seed(n)) > 0.2 for n in range(36)])
-    return [(inputs[mine] * kept[mine], targets[mine]) for mine in steps]
 
 
 def noisy(rank: int, world_size: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -311,19 +216,6 @@ def pictures(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
-def words(rank: int, world_size: int) -> None:
-    torch.manual_seed(2)
-    model = DistributedDataParallel(nn.Sequential(nn.EmbeddingBag(40, 8), nn.ReLU(), nn.Linear(8, 3)))
-    optimizer = torch.optim.AdamW(model.parameters())
-    for _ in range(3):
-        tokens, labels = torch.randint(40, (BATCH, 5)), torch.randint(3, (BATCH,))
-        optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = F.cross_entropy(model(tokens[rank::world_size]), labels[rank::world_size])
-        loss.backward()
-        optimizer.step()
-
-
 # models
 
 
@@ -383,70 +275,22 @@ def frozen_first_layer(model: nn.Module) -> nn.Module:
     return DistributedDataParallel(model)
 
 
-class Bag(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.head = nn.Embedding(20, 3, sparse=True), nn.Linear(3, 1)
-
-    def forward(self, words: Tensor) -> Tensor:
-        return self.head(self.words(words).mean(1))
-
-
-def sparse_gradients(rank: int, world_size: int) -> None:
-    torch.manual_seed(0)
-    bag = Bag()
-    model = DistributedDataParallel(bag)
-    optimizers = [torch.optim.SparseAdam(bag.words.parameters(), 0.05), torch.optim.SGD(bag.head.parameters(), 0.1)]
-    words = torch.randint(0, 20, (36, 4), generator=torch.Generator().manual_seed(2))
-    for batch in torch.arange(36).split(BATCH):
-        mine = words[batch[rank::world_size]]
-        model.zero_grad()
-        loss_of(model, mine, mine.float().mean(1, keepdim=True) / 20).backward()
-        for optimizer in optimizers:
-            optimizer.step()
+def words(rank: int, world_size: int) -> Batches:
+    tokens = torch.randint(20, (36, 4), generator=torch.Generator().manual_seed(2))
+    return [
+        (mine, mine.float().mean(1, keepdim=True) / 20)
+        for mine in (part[rank::world_size] for part in tokens.split(BATCH))
+    ]
 
 
 def without_a_module(rank: int, world_size: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    first = torch.randn(4, 6, generator=generator).mul(0.5).requires_grad_()
-    second = torch.randn(6, 1, generator=generator).mul(0.5).requires_grad_()
-    optimizer = torch.optim.SGD([first, second], lr=0.1, momentum=0.9, nesterov=True)
+    weight = torch.zeros(4, 1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9, nesterov=True)
     for inputs, targets in shards(rank, world_size):
         optimizer.zero_grad()
-        ((inputs @ first).tanh() @ second - targets).square().mean().backward()
-        for one in (first, second):
-            dist.all_reduce(one.grad)
-            one.grad /= world_size
-        optimizer.step()
-
-
-def functional_style(rank: int, world_size: int) -> None:
-    model = net()
-    weights = {name: one.detach().clone().requires_grad_() for name, one in model.named_parameters()}
-    optimizer = torch.optim.Adam(weights.values(), lr=0.05)
-    for inputs, targets in shards(rank, world_size):
-        loss = F.mse_loss(functional_call(model, weights, inputs), targets)
-        for one, gradient in zip(weights.values(), torch.autograd.grad(loss, list(weights.values())), strict=True):
-            dist.all_reduce(gradient)
-            one.grad = gradient / world_size
-        optimizer.step()
-
-
-def gradients_of_samples(rank: int, world_size: int) -> None:
-    """Each sample's gradient is limited before they are added up."""
-    model = net()
-    weights = {name: one.detach().clone() for name, one in model.named_parameters()}
-    optimizer = torch.optim.SGD(weights.values(), lr=0.1)
-
-    def loss(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
-        return F.mse_loss(functional_call(model, weights, inputs.unsqueeze(0)), targets.unsqueeze(0))
-
-    for inputs, targets in shards(rank, world_size):
-        gradients = vmap(grad(loss), in_dims=(None, 0, 0))(weights, inputs, targets)
-        for name, one in weights.items():
-            one.grad = gradients[name].clamp(-1, 1).sum(0)
-            dist.all_reduce(one.grad)
-            one.grad /= BATCH
+        (inputs @ weight - targets).square().mean().backward()
+        dist.all_reduce(weight.grad)
+        weight.grad /= world_size
         optimizer.step()
 
 
@@ -492,24 +336,6 @@ def two_optimizers(rank: int, world_size: int) -> None:
             slow.step()
 
 
-def two_players(rank: int, world_size: int) -> None:
-    """A generator and a discriminator, in turns."""
-    torch.manual_seed(0)
-    maker = DistributedDataParallel(nn.Linear(2, 4))
-    judge = DistributedDataParallel(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)))
-    makes, judges = (torch.optim.Adam(one.parameters(), lr=0.02) for one in (maker, judge))
-    noise = torch.randn(36, 2, generator=torch.Generator().manual_seed(3))
-    for step, (real, _) in enumerate(shards(rank, world_size)):
-        made = maker(noise[BATCH * step : BATCH * (step + 1)][rank::world_size])
-        wanted = torch.cat([torch.ones(len(real), 1), torch.zeros(len(made), 1)])
-        judges.zero_grad()
-        F.binary_cross_entropy_with_logits(judge(torch.cat([real, made.detach()])), wanted).backward()
-        judges.step()
-        makes.zero_grad()
-        F.softplus(-judge(made)).mean().backward()
-        makes.step()
-
-
 def optimizer_with_a_closure(rank: int, world_size: int) -> None:
     model = net()
     optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
@@ -550,18 +376,12 @@ def evaluates_without_gradients(job: Job) -> None:
     job.model.train()
 
 
-def warms_up_and_cools_down(job: Job) -> None:
-    job.optimizer.param_groups[0]["lr"] = 0.05 * (1 + math.cos(math.pi * job.step / 10)) / 2
-
-
 def with_two_rates(model: nn.Module) -> torch.optim.Optimizer:
     first, second, *others = model.parameters()
     return torch.optim.SGD([{"params": [first, second]}, {"params": others, "lr": 0.01}], lr=0.1, momentum=0.5)
 
 
-ENCODER = layers(lambda: nn.Linear(4, 6), nn.Dropout, nn.Tanh, lambda: nn.Linear(6, 1))
 NORMALIZED = layers(lambda: nn.Linear(4, 6), lambda: nn.BatchNorm1d(6), nn.ReLU, lambda: nn.Linear(6, 1))
-LAYER_NORM = layers(lambda: nn.Linear(4, 6), lambda: nn.LayerNorm(6), nn.GELU, lambda: nn.Linear(6, 1))
 DEEP = layers(
     lambda: nn.Linear(4, 8), nn.ReLU, lambda: nn.Linear(8, 8), nn.ReLU, lambda: nn.LayerNorm(8), lambda: nn.Linear(8, 1)
 )
@@ -572,11 +392,9 @@ six = functools.partial(shards, steps=6)
 RIGHT = [
     Program("turned_by_rounding", turned_by_rounding),
     Program("pictures", pictures),
-    Program("words", words),
     Program("averaged_by_hand", by_hand()),
     Program("with_ddp", training()),
     Program("averaged_in_one_message", by_hand(averaged_in_one_message), ranks=ODD),
-    Program("averaged_by_hooks", training(wrap=with_averaging_hooks)),
     Program("asynchronous_averages", asynchronous_averages),
     Program("ddp_only_on_several", training(lambda: net(dist.get_rank()), ddp_only_on_several, adam)),
     Program(
@@ -587,19 +405,8 @@ RIGHT = [
         ),
         ranks=ODD,
     ),
-    Program("ddp_with_a_comm_hook", training(wrap=ddp_with_a_comm_hook)),
     Program("accumulation_with_no_sync", training(parts=3)),
-    Program("averaged_after_each_micro_batch", averaged_after_each_micro_batch),
     Program("sample_by_sample", sample_by_sample),
-    Program(
-        "weighted_for_unequal_shards",
-        by_hand(
-            lambda job: add_up(job.model), loss=weighted_for_unequal_shards, batches=functools.partial(shards, size=11)
-        ),
-    ),
-    Program(
-        "unequal_shards_with_ddp", training(loss=mean_over_all, batches=functools.partial(shards, size=7)), ranks=ODD
-    ),
     Program(  # 31 samples: the last global batch has 7
         "last_batch_is_smaller",
         on_rows(
@@ -611,10 +418,7 @@ RIGHT = [
         "zero_redundancy",
         training(optimizer=lambda model: ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.05)),
     ),
-    Program("tensor_parallel", tensor_parallel, ranks=ODD),
     Program("whole_batch_on_every_rank", training(batches=lambda rank, ranks: batches()), ranks=ODD),
-    Program("scatters_from_rank_0", scatters_from_rank_0),
-    Program("autocast_to_bfloat16", training(loss=in_autocast)),
     Program("scaled_float16", scaled_float16),
     Program(
         "weights_in_bfloat16",
@@ -626,29 +430,14 @@ RIGHT = [
     Program(
         "clipped_after_averaging", training(before_step=lambda job: nn.utils.clip_grad_norm_(job.parameters, 0.05))
     ),
-    Program(
-        "clipped_values_under_a_schedule",
-        training(
-            optimizer=adam,
-            before_step=lambda job: nn.utils.clip_grad_value_(job.parameters, 0.05),
-            after_step=warms_up_and_cools_down,
-        ),
-    ),
     Program("gradient_penalty", by_hand(loss=gradient_penalty)),
-    Program(
-        "contrastive_over_all_ranks",
-        on_rows(chunks, make=layers(lambda: nn.Linear(4, 3)), loss=contrastive_over_all_ranks),
-    ),
     Program("sampler_with_epochs", on_rows(sampled, 24)),
-    Program("dropout_by_sample", training(batches=dropout_by_sample)),
     Program("endless_stream", training(batches=streamed), ranks=ODD),
     Program("mean_over_tokens", training(layers(TinyTransformer), batches=texts, loss=mean_over_tokens)),
     Program("time_first", training(layers(LastState), optimizer=adam, batches=time_first)),
-    Program("dropout_switched_off", training(ENCODER), random=("dropout",)),
     Program("dropout_of_all_kinds_switched_off", training(layers(Attention)), random=("dropout",)),
     Program("noisy_inputs", training(batches=noisy), random=("augmentation",)),
     Program("batch_norm_in_eval_mode", training(NORMALIZED, wrap=batch_norm_in_eval_mode)),
-    Program("layer_norm", training(LAYER_NORM, optimizer=adam)),
     Program("shared_parameters", training(layers(TiedEncoder), optimizer=adam), ranks=ODD),
     Program("activation_checkpoints", training(Recomputed), ranks=ODD),
     Program(
@@ -662,12 +451,9 @@ RIGHT = [
             optimizer=lambda model: torch.optim.SGD([one for one in model.parameters() if one.requires_grad], 0.1),
         ),
     ),
-    Program("sparse_gradients", sparse_gradients),
+    Program("sparse_gradients", training(layers(lambda: nn.EmbeddingBag(20, 1, sparse=True)), batches=words)),
     Program("without_a_module", without_a_module),
-    Program("functional_style", functional_style),
-    Program("gradients_of_samples", gradients_of_samples),
     Program("two_optimizers", two_optimizers),
-    Program("two_players", two_players),
     Program("groups_with_learning_rates", training(optimizer=with_two_rates), ranks=ODD),
     Program("optimizer_with_a_closure", optimizer_with_a_closure),
     Program("resumed_in_between", training(optimizer=adam, batches=six, after_step=resumed)),

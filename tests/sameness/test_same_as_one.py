@@ -52,7 +52,7 @@ def judge() -> Iterator[Judge]:
         yield report
 
 
-@pytest.mark.parametrize("program", by_day(RIGHT, 12), ids=named)
+@pytest.mark.parametrize("program", by_day(RIGHT, 9), ids=named)
 def test_a_right_program_is_the_same_training(judge: Judge, program: Program) -> None:
     report = judge(program)
     assert report.same is True, report.text

@@ -123,7 +123,10 @@ def training(
     after_step: Callable[[Job], object] = lambda job: None,
     parts: int = 1,
 ) -> Train:
-    """The usual loop, in which every piece can be another one; micro-batches are summed without communication."""
+    """The usual loop, in which every piece can be another one; micro-batches are summed without communication.
+
+    No step follows where `before_step` returns False.
+    """
 
     def train(rank: int, world_size: int) -> None:
         job = Job(rank, world_size, wrap(make()) if wrap else make())
@@ -135,8 +138,8 @@ def training(
                 with contextlib.nullcontext() if is_last else job.model.no_sync():
                     some = inputs.chunk(parts)[part], targets.chunk(parts)[part]
                     (loss(job, *some) / parts).backward()
-            before_step(job)
-            job.optimizer.step()
+            if before_step(job) is not False:
+                job.optimizer.step()
             after_step(job)
 
     return train

@@ -85,12 +85,8 @@ def read(path: Path) -> Lesson:
     if path == GLOSSARY:
         return Lesson(path, tuple(enumerate(re.split(r"\n+(?=## )", path.read_text(encoding="utf-8").rstrip()))))
     load: Any = nbformat.read
-    cells = load(path, as_version=4).cells
-    return Lesson(path, tuple((number, cell.source) for number, cell in enumerate(cells) if is_text(cell)))
-
-
-def is_text(cell: Any) -> bool:
-    return bool(cell.cell_type == "markdown")
+    cells = enumerate(load(path, as_version=4).cells)
+    return Lesson(path, tuple((number, cell.source) for number, cell in cells if cell.cell_type == "markdown"))
 
 
 @cache

@@ -22,7 +22,6 @@ from docs.lesson_table import EXERCISES, Lesson, exercise_lists, lesson_table, r
 PROJECT = Path(__file__).parents[2]
 GUIDE = PROJECT / "docs" / "instructor"
 PAGES = [*sorted(GUIDE.rglob("*.md")), PROJECT / "docs" / "participants.md"]
-LESSON_PAGES = sorted((GUIDE / "lessons").glob("*.md"))
 PLANS = ("half_day.md", "one_day.md", "two_days.md")
 QUIZ, CLOSING, OPENING = "Do you know it?", "What you have now", "opening"
 LESSONS = read_lessons()
@@ -57,9 +56,6 @@ def headings(lesson: Lesson) -> list[str]:
 
 def minutes(text: str) -> int:
     return int(text or 0)
-
-
-# --- lessons --------------------------------------------------------------------------------------------------------
 
 
 def test_the_table_of_lessons_and_the_list_of_exercises_are_current() -> None:
@@ -123,11 +119,7 @@ def test_a_lesson_is_stored_as_jupyter_stores_it(lesson: Lesson) -> None:
     assert read.writes(read.reads(text, as_version=4)) + "\n" == text  # so saving a lesson does not move a line of it
 
 
-def test_every_lesson_has_its_page() -> None:
-    assert [page.stem for page in LESSON_PAGES] == [lesson.file.stem for lesson in LESSONS]
-
-
-# --- plans ----------------------------------------------------------------------------------------------------------
+# plans
 
 
 @dataclass(frozen=True)
@@ -247,7 +239,7 @@ def test_a_plan_has_a_sentence_for_each_word_whose_section_it_leaves_out(page: s
     assert used - known <= set(re.findall(r"(?<!\*)\*([^*`]+)\*", below(plan(page), "Say instead")))
 
 
-# --- links ----------------------------------------------------------------------------------------------------------
+# links
 
 
 def anchors(page: Path) -> set[str]:

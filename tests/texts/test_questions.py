@@ -24,10 +24,6 @@ def cells_of(lesson: int, kind: str) -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == kind]
 
 
-def test_every_lesson_has_questions() -> None:
-    assert len(FILES) == len(NOTEBOOKS)
-
-
 @every_lesson
 def test_a_lesson_asks_five_to_seven_different_questions_just_before_its_end(lesson: int) -> None:
     asked = questions_of(lesson)
@@ -67,21 +63,20 @@ def test_code_is_marked_on_both_sides_and_fits_a_narrow_window(question: Questio
     assert all(len(line) <= 72 for line in question.program.splitlines())
 
 
-def is_longest(question: Question) -> bool:
-    """Is the right choice longer than all others?"""
-    others = [one for letter, one in question.choices.items() if letter != question.right]
-    return len(question.choices[question.right].choice) > max(len(one.choice) for one in others)
-
-
-def test_the_right_letters_are_spread() -> None:
+def test_every_lesson_has_questions_and_the_right_letters_are_spread() -> None:
+    assert len(FILES) == len(NOTEBOOKS)
     count = Counter(one.right for _, _, one in ALL)
     assert all(0.2 * len(ALL) <= count[letter] <= 0.3 * len(ALL) for letter in "abcd")
     for lesson in LESSONS:
         letters = [one.right for one in questions_of(lesson)]
         assert len(set(letters)) >= 3
         assert not re.search(r"(.)\1\1", "".join(letters))
-    longest = sum(is_longest(one) for _, _, one in ALL)
-    assert longest <= 0.3 * len(ALL)  # one of four is what chance would give
+
+    def is_longest(question: Question) -> bool:
+        right = question.choices[question.right]
+        return all(len(right.choice) > len(one.choice) for one in question.choices.values() if one is not right)
+
+    assert sum(is_longest(one) for _, _, one in ALL) <= 0.3 * len(ALL)  # one of four is what chance would give
 
 
 @every_lesson
