@@ -42,21 +42,14 @@ class Judgment:
         return {**self.parts, HANG: self.answers.get(letter, self.answers[""])}
 
     def after(self, letter: str) -> Judgment:
-        if letter not in self.answers or self.answers[letter].passed is not False or letter == "":
-            return self
-        return replace(self, answers={}, case=(self.case + 1) % len(LETTERS))
+        is_wrong = letter != "" and letter in self.answers and not self.answers[letter].passed
+        return replace(self, answers={}, case=(self.case + 1) % len(LETTERS)) if is_wrong else self
 
 
 _judged: dict[bytes, Judgment] = {}  # by the script's text, so that a diagnosis needs no new runs
 
 
-def capstone(
-    script: str | Path = "my_train.py",
-    *,
-    name: str = "",
-    diagnosis: str = "",
-    again: bool = False,
-) -> Report:
+def capstone(script: str | Path = "my_train.py", *, name: str = "", diagnosis: str = "", again: bool = False) -> Report:
     """Judge your training script in five parts, and write a page with the outcome.
 
     As long as the file stays the same, its results are kept. After a wrong diagnosis, another fault is to be explained.
@@ -87,14 +80,11 @@ def capstone(
         except KeyboardInterrupt:
             return Report("capstone", False, "stopped", "You stopped the check, and all its processes were ended.")
     _judged[text] = judgment.after(letter)
-    parts, lines = judgment.with_diagnosis(letter), []
-    if judgment is kept and not letter:
-        lines.append(f"  {path.name} is unchanged, so nothing ran again. To run it again: again=True")
+    parts = judgment.with_diagnosis(letter)
     Path("capstone.html").write_text(as_page(parts, name, path.name), encoding="utf-8")
-    lines.append(
-        "  The page to show to others: capstone.html" + ' (for a page with your name: name="...")' * (not name)
-    )
-    return _report(parts, lines)
+    unchanged = f"  {path.name} is unchanged, so nothing ran again. To run it again: again=True"
+    shown = "  The page to show to others: capstone.html" + ' (for a page with your name: name="...")' * (not name)
+    return _report(parts, [unchanged, shown] if judgment is kept and not letter else [shown])
 
 
 def _unfit(path: Path, text: bytes) -> Report | None:
