@@ -73,15 +73,12 @@ def survives_a_kill(trials: Trials) -> Part:
     _require_safe_checkpoint(undisturbed)
     choice = random.Random(trials.script.read_bytes())
     rank, step = choice.randrange(2), trials.steps_per_epoch + choice.randrange(2, 2 * trials.steps_per_epoch - 1)
-    steps = EPOCHS * trials.steps_per_epoch
-    moment = f"Rank {rank} killed at step {step} of {steps}"
+    moment = f"Rank {rank} killed at step {step} of {EPOCHS * trials.steps_per_epoch}"
     killed = trials.run("one of them killed", 2, fault=(KILLED, rank, step))
-    if killed.status is None:
-        killed.require_end()
     refuse({"kill_unnoticed": killed.status == 0}, moment=moment)
     resumed = trials.run("resumed", 2, resumes=killed).require_end()
     resumed.result()
-    again, wanted = resumed.noted[0]["steps"], steps - step // trials.steps_per_epoch * trials.steps_per_epoch
+    again, wanted = resumed.noted[0]["steps"], (EPOCHS - step // trials.steps_per_epoch) * trials.steps_per_epoch
     distance = _distance(resumed, undisturbed)
     rows = {"trained_again": again > wanted, "resumed_elsewhere": not distance <= _CLOSE}
     refuse(rows, moment=moment, again=again, wanted=wanted, distance=distance, limit=_CLOSE)
@@ -205,10 +202,12 @@ def ask_about_a_hang(trials: Trials, case: int) -> dict[str, Part]:
     first, *lines = f"{found}{message}".splitlines()
     ranks = [first, *itertools.takewhile(lambda line: line.startswith("    "), lines)]
     asked = [*ranks, row["injected"], "", *(f"{letter}) {sentence}" for letter, sentence in choices.items())]
-    answers = {"": part_of("no_diagnosis", None, asked)}
-    for letter in choices:
-        facts = {"letter": letter, "right": right, "sentence": right_one}
-        is_right = letter == right
-        key, shown = (HANG, ranks) if is_right else ("wrong_diagnosis", asked)
-        answers[letter] = part_of(key, is_right, shown, **facts)
-    return answers
+    wrong = {
+        letter: part_of("wrong_diagnosis", False, asked, letter=letter, right=right, sentence=right_one)
+        for letter in choices
+    }
+    return {
+        "": part_of("no_diagnosis", None, asked),
+        **wrong,
+        right: part_of(HANG, True, ranks, letter=right, sentence=right_one),
+    }

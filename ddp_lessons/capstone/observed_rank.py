@@ -80,8 +80,9 @@ class Observer:
         """What the rank did, with the weights that its optimizer trains, as they are at the end."""
         if self.optimizer is None:
             return
-        parameters = [one.detach() for group in self.optimizer.param_groups for one in group["params"]]
-        np.save(folder / f"weights-{self.rank}.npy", torch.cat([one.cpu().double().ravel() for one in parameters]))
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        weights = torch.cat([parameter.detach().cpu().double().ravel() for parameter in parameters])
+        np.save(folder / f"weights-{self.rank}.npy", weights.numpy())
         if self.settings.get("records"):
             (folder / f"calls-{self.rank}.pickle").write_bytes(pickle.dumps(recorder.recorded()))
         file_of(folder, self.rank).write_text(json.dumps({"steps": self.steps, "saved": self.saved}), encoding="utf-8")

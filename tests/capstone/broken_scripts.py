@@ -46,7 +46,7 @@ BROKEN = {
     ),
     "a rank that ends before Python does": (
         changed((DESTROY, DESTROY + "    os._exit(0)\n")),
-        (SAME, "On 2 ranks a rank left no record of a step", "end the script by returning from main()"),
+        (SAME, "or ended without leaving a record of it.", "end the script by returning from main()"),
     ),
     "the epoch is not resumed": (
         changed(('        first = saved["epoch"]\n', "")),

@@ -37,7 +37,6 @@ def answers(case: int) -> dict[str, Part]:
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing runs: the cases that would be injected are noted in `injected`."""
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "my_train.py"
     path.write_text(SLEEPS)
