@@ -17,6 +17,8 @@ from ddp_lessons.capstone.observed_rank import ALONE, KILLED, LEAVES
 from ddp_lessons.capstone.script_runs import EPOCHS, RESULTS, Outcome, Trials, trials_of
 from ddp_lessons.capstone.verdicts import NotYet, Part, part_of, refuse, table
 from ddp_lessons.run.diagnosis.wording import listed, number_of_ranks
+from ddp_lessons.sameness.sameness_report import NOT_SHARED, report_of
+from ddp_lessons.show.timelines.timeline_figure import timeline
 
 SIZES = (1, 2, 4)
 STEPS_PER_EPOCH = -(-plain_training.TRAIN // plain_training.BATCH)
@@ -52,8 +54,6 @@ def watched(trials: Trials, ranks: int) -> Outcome:
 
 def same_training(trials: Trials) -> Part:
     """Compare samples, gradients and weights of each step with those of the plain program."""
-    from ddp_lessons.sameness.sameness_report import NOT_SHARED, report_of
-
     runs = [watched(trials, ranks).record for ranks in (0, *SIZES)]
     report = report_of(runs)
     picture = report.drawn("Distance from the plain program, step by step")
@@ -146,8 +146,6 @@ def _other_results(result: Mapping[str, float], wanted: Mapping[str, float]) -> 
 
 def bears_a_slow_rank(trials: Trials) -> Part:
     """Rank 0 starts late and saves slowly; rank 1 is slow in each step."""
-    from ddp_lessons.show.timelines.timeline_figure import timeline
-
     undisturbed = trials.run("undisturbed", 2).require_end()
     wanted, delays = undisturbed.result(), {"start 0": 1.0, "save 0": 1.0, "step 1": 0.03}
     slow = trials.run("one of them slow", 2, delays=delays, records=True).require_end()

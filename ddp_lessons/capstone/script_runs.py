@@ -20,20 +20,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import psutil
 
 from ddp_lessons.capstone.verdicts import NotYet, part_of, refuse
 from ddp_lessons.own_files import IMPORTED_FROM
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.wording import number_of_ranks
 from ddp_lessons.run.output.progress_line import ProgressLine
 from ddp_lessons.run.scripts.torchrun_here import torchrun_here
+from ddp_lessons.sameness.run_records import Run, file_of, read_record
 from ddp_lessons.train.mnist import mnist_folder
-
-if TYPE_CHECKING:
-    from ddp_lessons.record.results import Results
-    from ddp_lessons.sameness.run_records import Run
 
 EPOCHS = 3
 RESULTS = ("train_loss", "test_loss", "correct", "tested")
@@ -69,27 +69,18 @@ class Outcome:
     @cached_property
     def noted(self) -> list[dict[str, Any]]:
         """Of each rank: the number of its steps, and the files that it wrote."""
-        from ddp_lessons.sameness.run_records import file_of
-
         return [json.loads(file_of(self.folder, rank).read_text(encoding="utf-8")) for rank in range(self.ranks)]
 
     @cached_property
     def record(self) -> Run:
         """Of a run that was watched step by step."""
-        from ddp_lessons.sameness.run_records import Run, file_of, read_record
-
         return Run(tuple(read_record(file_of(self.folder, rank)) for rank in range(self.ranks or 1)))
 
     def weights(self, rank: int) -> Any:
-        import numpy as np
-
         return np.load(self.folder / f"weights-{rank}.npy")
 
     def calls(self) -> Results[Any]:
         """The calls of torch.distributed of each rank, as `launch` returns them."""
-        from ddp_lessons.record.events import Events
-        from ddp_lessons.record.results import NO_VALUE, Results
-
         files = [self.folder / f"calls-{rank}.pickle" for rank in range(self.ranks)]
         recorded = [pickle.loads(file.read_bytes()) for file in files]  # noqa: S301  in a private folder
         return Results((NO_VALUE,) * self.ranks, tuple([] for _ in files), self.seconds, Events(recorded))
@@ -118,8 +109,6 @@ class Outcome:
 
     def require_end(self) -> Outcome:
         """Refuse a run that did not come to its end. The same failure reads the same in each run."""
-        from ddp_lessons.sameness.run_records import file_of
-
         failure = self._with_short_names(self.last_line)[:200].rstrip(".")
         rows = {
             "too_much_output": self.status is None and self.seconds < self.limit,

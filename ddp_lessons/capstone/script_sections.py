@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ddp_lessons.capstone.capstone_parts import number_tested, survives_a_kill
 from ddp_lessons.capstone.script_runs import EPOCHS, Trials, trials_of
 from ddp_lessons.capstone.verdicts import NotYet, Part, part_of, refuse
@@ -70,8 +72,6 @@ def counts_all_test_images(trials: Trials) -> Part:
 
 
 def accumulates(trials: Trials) -> Part:
-    import numpy as np
-
     arguments = [f"--data DATA --accumulate {parts}" for parts in (1, _PARTS)]
     whole, run = (trials.run("step by step", 2, given, watch=1).require_end().record for given in arguments)
     passes = [len(batch) for batch in run.at(0)[0].samples]
