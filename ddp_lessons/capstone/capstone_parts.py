@@ -62,7 +62,7 @@ def same_training(trials: Trials) -> Part:
         raise NotYet(Part(False, said, advice.removeprefix("Next: "), tuple(lines), picture))
     refuse({"not_shared": NOT_SHARED in report.lines}, picture=picture)
     within = max(number for curve in report.gradients.values() for number in curve)
-    facts = {"steps": runs[0].steps[0], "ranks": listed(SIZES), "within": within}
+    facts: dict[str, Any] = {"steps": runs[0].steps[0], "ranks": listed(SIZES), "within": within}
     return part_of("the same as one process", True, picture=picture, **facts)
 
 
@@ -121,8 +121,8 @@ def counts_each_sample(trials: Trials) -> Part:
         others = _other_results(result, wanted)
         refuse(**number_tested(result["tested"], plain_training.TEST, ranks), what="`tested`", lines=others)
         refuse({"other_results": others}, lines=others[1:], on=on, result="".join(others[:1]))
-    facts = {"train": plain_training.TRAIN, "test": plain_training.TEST, "ranks": listed(SIZES)}
-    return part_of("uneven data", True, **facts)
+    train, test = plain_training.TRAIN, plain_training.TEST
+    return part_of("uneven data", True, train=train, test=test, ranks=listed(SIZES))
 
 
 def number_tested(number: float, wanted: int, ranks: int) -> dict[str, Any]:
@@ -153,8 +153,7 @@ def bears_a_slow_rank(trials: Trials) -> Part:
     picture = timeline(replace(calls, events=calls.events.newest(_EVENTS)), title=_TIMELINE_TITLE, axis="time")
     rows = {"other_results_when_slow": others, "other_weights_when_slow": not distance <= _CLOSE}
     refuse(rows, picture=picture, result="".join(others[:1]), distance=distance, limit=_CLOSE)
-    facts = {"steps": slow.noted[0]["steps"], "equal": _equal(distance)}
-    return part_of("a slow rank", True, picture=picture, **facts)
+    return part_of("a slow rank", True, picture=picture, steps=slow.noted[0]["steps"], equal=_equal(distance))
 
 
 PARTS = {

@@ -84,8 +84,8 @@ def accumulates(trials: Trials) -> Part:
         "other_gradients": is_far,
         "other_number_of_syncs": syncs != 1,
     }
-    facts = {"passes": len(passes), "images": passes, "batch": _BATCH, "times": times, "distance": distance}
-    refuse(rows, parts=_PARTS, syncs=syncs, **facts)
+    facts: dict[str, Any] = {"passes": len(passes), "images": passes, "batch": _BATCH, "syncs": syncs}
+    refuse(rows, parts=_PARTS, times=times, distance=distance, **facts)
     return part_of("accumulation", True, parts=_PARTS)
 
 
