@@ -2,77 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 
 from ddp_lessons.capstone import plain_training
-from ddp_lessons.capstone.capstone_page import REPEATED, STATES, as_page, sentence, without_repeats
+from ddp_lessons.capstone.capstone_page import as_lines, as_page, outcome_of
 from ddp_lessons.capstone.capstone_parts import (
-    Part,
-    bears_a_slow_rank,
-    counts_each_sample,
-    same_training,
-    survives_a_kill,
+    HANG,
+    LETTERS,
+    PARTS,
+    ask_about_a_hang,
+    capstone_trials,
+    judged,
 )
-from ddp_lessons.capstone.capstone_trials import NotJudged, Trials
-from ddp_lessons.capstone.injected_hang import CASES, LETTERS, NAME, HangQuestion, ask_about_a_hang, choice_for
-from ddp_lessons.capstone.script_runs import CannotJudge, require_torchrun
-from ddp_lessons.check.report import Report, not_started
-from ddp_lessons.run.diagnosis.wording import listed
+from ddp_lessons.capstone.verdicts import NotYet, Part, refuse
+from ddp_lessons.check.report import Report, not_right, not_started
 
-PARTS: dict[str, Callable[[Trials], Part]] = {
-    "the same as one process": same_training,
-    "killed and resumed": survives_a_kill,
-    "uneven data": counts_each_sample,
-    "a slow rank": bears_a_slow_rank,
-}
-ANNOUNCEMENT = (
+_ANNOUNCEMENT = (
     "check.capstone starts {script} on 1, 2 and 4 ranks, about ten times, and judges it in five parts.\n"
     "This takes about 90 seconds on two free cores. You can stop it at any time."
 )
-ANOTHER_CASE = "The last diagnosis was wrong, so check.capstone injects another fault into a copy of {script}."
+_ANOTHER_CASE = "The last diagnosis was wrong, so check.capstone injects another fault into a copy of {script}."
 
 
 @dataclass(frozen=True)
 class Judgment:
-    """Of one text of a script: the first parts, and the question of the last; None where a wrong letter used it up."""
+    """Of one text of a script: the first parts, and by answer the last one.
 
-    parts: tuple[Part, ...]
-    hang: HangQuestion | Part | None
-    case: int = 0  # of the question, or of the next one
+    A wrong letter costs the case, so that trying the letters one after the other does not help: there are no answers
+    until the next case has run.
+    """
 
-    def with_diagnosis(self, letter: str) -> tuple[Part, ...]:
-        assert self.hang is not None
-        last = self.hang.part(letter) if isinstance(self.hang, HangQuestion) else self.hang
-        return (*self.parts, last)
+    parts: dict[str, Part]
+    answers: dict[str, Part]
+    case: int
+
+    def with_diagnosis(self, letter: str) -> dict[str, Part]:
+        return {**self.parts, HANG: self.answers.get(letter, self.answers[""])}
 
     def after(self, letter: str) -> Judgment:
-        """A wrong letter costs the case, so that trying the letters one after the other does not help."""
-        if not letter or not isinstance(self.hang, HangQuestion) or letter == self.hang.right:
-            return self
-        return replace(self, hang=None, case=(self.case + 1) % len(CASES))
+        is_wrong = letter != "" and letter in self.answers and not self.answers[letter].passed
+        return replace(self, answers={}, case=(self.case + 1) % len(LETTERS)) if is_wrong else self
 
 
-_judged: dict[bytes, Judgment] = {}  # so that a diagnosis needs no new runs
+_judged: dict[bytes, Judgment] = {}  # by the script's text, so that a diagnosis needs no new runs
 
 
-@dataclass(frozen=True, repr=False)
-class CapstoneReport(Report):
-    """A report with a line for each part."""
-
-    parts: tuple[Part, ...] = ()
-
-
-def capstone(
-    script: str | Path = "my_train.py",
-    *,
-    name: str = "",
-    diagnosis: str = "",
-    page: str | Path = "capstone.html",
-    again: bool = False,
-) -> Report:
+def capstone(script: str | Path = "my_train.py", *, name: str = "", diagnosis: str = "", again: bool = False) -> Report:
     """Judge your training script in five parts, and write a page with the outcome.
 
     As long as the file stays the same, its results are kept. After a wrong diagnosis, another fault is to be explained.
@@ -81,126 +58,75 @@ def capstone(
         script: the file that torchrun starts.
         name: your name on the page.
         diagnosis: the letter of the sentence that says why the copy with a fault hangs.
-        page: the file to write.
         again: run everything again, although the file is the same.
 
     Raises:
         ValueError: the diagnosis is none of the letters.
     """
     path, letter = Path(script), str(diagnosis).strip().rstrip(").").upper()
-    kept = _judged.get(path.read_bytes()) if path.is_file() and not again else None
+    text = path.read_bytes() if path.is_file() else b""
+    kept = None if again else _judged.get(text)
     letters = LETTERS[kept.case] if kept else "".join(LETTERS)
     if letter and letter not in [*letters]:
         raise ValueError(f"diagnosis is one of the letters {letters[0]} to {letters[-1]}, not {diagnosis!r}")
-    if (yet := _not_started(path)) is not None:
-        return yet
-    if told := _cannot_start(path):
-        return Report("capstone", False, "not right yet", told[0], (f"  Next: {told[1]}",))
-    content = path.read_bytes()
+    if unfit := _unfit(path, text):
+        return unfit
     judgment = kept
-    if judgment is None or judgment.hang is None:
-        print((ANOTHER_CASE if judgment else ANNOUNCEMENT).format(script=path.name), flush=True)
+    if judgment is None or not judgment.answers:
+        print((_ANOTHER_CASE if judgment else _ANNOUNCEMENT).format(script=path.name), flush=True)
         case = judgment.case if judgment else next(case for case, own in enumerate(LETTERS) if letter in own)
         try:
-            now = judge(path.resolve(), case, {} if judgment else PARTS)
+            judgment = judge(path.resolve(), case, judgment.parts if judgment else None)
         except KeyboardInterrupt:
             return Report("capstone", False, "stopped", "You stopped the check, and all its processes were ended.")
-        except CannotJudge as missing:
-            return Report("capstone", False, "could not judge", str(missing))
-        judgment = replace(now, parts=judgment.parts) if judgment else now
-    _judged[content] = judgment.after(letter)
+    _judged[text] = judgment.after(letter)
     parts = judgment.with_diagnosis(letter)
+    Path("capstone.html").write_text(as_page(parts, name, path.name), encoding="utf-8")
     unchanged = f"  {path.name} is unchanged, so nothing ran again. To run it again: again=True"
-    return _report(
-        parts,
-        *[unchanged] * (judgment is kept and not letter),
-        f"  {_write_page(parts, name, path.name, Path(page))}",
-    )
+    shown = "  The page to show to others: capstone.html" + ' (for a page with your name: name="...")' * (not name)
+    return _report(parts, [unchanged, shown] if judgment is kept and not letter else [shown])
 
 
-def _write_page(parts: Sequence[Part], name: str, script: str, target: Path) -> str:
-    """What is said about it."""
+def _unfit(path: Path, text: bytes) -> Report | None:
+    """What keeps the script from being judged."""
+    error = ""
     try:
-        target.write_text(as_page(parts, name, script), encoding="utf-8")
-    except OSError as error:
-        return f"The page {target} could not be written: {error.strerror}."
-    return f"The page to show to others: {target}" + ' (for a page with your name: name="...")' * (not name)
-
-
-def _not_started(path: Path) -> Report | None:
-    """What is missing, and what to do."""
-    if not path.is_file():
-        folder = path.resolve().parent.name
-        mistake = f"There is no file {path.name} in the folder {folder}."
-        advice = f"copy plain_training.py to {path.name} in this folder, and edit the copy."
-    elif _program(path) == _program(Path(plain_training.__file__)):
-        mistake = f"{path.name} is still the plain program, without a change."
-        advice = "begin with step 1 of the plan: join the process group, and let only rank 0 print."
-    else:
-        return None
-    return replace(not_started("capstone"), mistake=mistake, details=(f"  Next: {advice}",))
-
-
-def _program(path: Path) -> list[str]:
-    return [line.rstrip() for line in path.read_text(encoding="utf-8", errors="replace").strip().splitlines()]
-
-
-def _cannot_start(path: Path) -> tuple[str, str] | None:
+        compile(text, path.name, "exec")
+    except (SyntaxError, ValueError) as wrong:
+        error = f"{type(wrong).__name__} in line {getattr(wrong, 'lineno', 1)}"
+    is_plain = text.split() == Path(plain_training.__file__).read_bytes().split()
+    rows = {"no_file": not path.is_file(), "plain_program": is_plain, "no_python": error}
     try:
-        compile(path.read_bytes(), path.name, "exec")
-    except (SyntaxError, ValueError) as error:
-        at = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        return f"{path.name} is not a Python program: {type(error).__name__}{at}.", "fix that line, and run it once."
+        refuse(rows, file=path.name, folder=path.resolve().parent.name, error=error)
+    except NotYet as verdict:
+        part = verdict.part
+        if error:
+            return not_right("capstone", part.said, (f"  Next: {part.advice}",))
+        return replace(not_started("capstone"), mistake=part.said, details=(f"  Next: {part.advice}",))
     return None
 
 
-def judge(script: Path, case: int = 0, functions: Mapping[str, Callable[[Trials], Part]] = PARTS) -> Judgment:
-    """Run the script in many ways. A part that fails does not keep the others from being judged."""
-    require_torchrun()
-    parts = []
-    with Trials.shown(script, choice_for(script)) as trials:
-        for number, (name, function) in enumerate(functions.items(), start=1):
+def judge(script: Path, case: int = 0, known: Mapping[str, Part] | None = None) -> Judgment:
+    """Run the script for the parts that are not known. A part that fails does not keep the others from being judged."""
+    parts = dict(known or {})
+    with capstone_trials(script) as trials:
+        for number, (name, part) in enumerate(PARTS.items(), start=1):
             trials.part = f"part {number} of {len(PARTS) + 1}: "
-            parts.append(judged_part(name, function, trials))
+            if name not in parts:
+                parts[name] = judged(part, trials)
         trials.part = f"part {len(PARTS) + 1} of {len(PARTS) + 1}: "
-        return Judgment(tuple(parts), _hang(trials, case), case)
+        try:
+            answers = ask_about_a_hang(trials, case)
+        except NotYet as verdict:
+            answers = {"": verdict.part}
+    return Judgment(parts, answers, case)
 
 
-def judged_part(name: str, function: Callable[[Trials], Part], trials: Trials) -> Part:
-    try:
-        return replace(function(trials), name=name)
-    except NotJudged as reason:
-        return Part(name, False, str(reason), reason.advice)
-
-
-def _hang(trials: Trials, case: int) -> HangQuestion | Part:
-    try:
-        return ask_about_a_hang(trials, case)
-    except NotJudged as reason:
-        return Part(NAME, False, str(reason), reason.advice)
-
-
-# the report
-
-
-def _report(parts: Sequence[Part], *after: str) -> CapstoneReport:
-    number = sum(part.passed is True for part in parts)
-    is_wrong = any(part.passed is False for part in parts)
-    verdict = "passed" if number == len(parts) else "not right yet" if is_wrong else "your diagnosis is missing"
-    mistake = "" if number == len(parts) else f"{number} of {len(parts)} parts passed."
-    if parts[0].passed is False and any(part.passed is False for part in parts[1:]):
+def _report(parts: Mapping[str, Part], lines: list[str]) -> Report:
+    states = [part.passed for part in parts.values()]
+    is_right = all(states)
+    verdict = "passed" if is_right else "not right yet" if False in states else "your diagnosis is missing"
+    mistake = "" if is_right else outcome_of(parts)
+    if states[0] is False and False in states[1:]:
         mistake += " Begin with part 1: if the training run differs there, later parts fail, too."
-    details = (*_lines(without_repeats(parts)), *after)
-    return CapstoneReport("capstone", number == len(parts), verdict, mistake, details, parts=tuple(parts))
-
-
-def _lines(parts: Sequence[Part]) -> Iterator[str]:
-    for said, some in groupby(enumerate(parts, start=1), key=lambda each: each[1].said):
-        numbered = [*some]
-        if said.startswith(REPEATED) and len(numbered) > 1:
-            yield f"  Parts {listed([place for place, _ in numbered])}: {sentence(said)}"
-            continue
-        for place, part in numbered:
-            yield f"  {place}. {part.name}: {STATES[part.passed][0]}. {sentence(part.said)}"
-            yield from (f"      {line}".rstrip() for line in part.lines if part.passed is not True)
-            yield from [f"  Next: {part.advice}"] * bool(part.advice)
+    return Report("capstone", is_right, verdict, mistake, (*as_lines(parts), *lines))

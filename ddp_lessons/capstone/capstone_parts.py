@@ -1,241 +1,210 @@
-"""The parts of the judgment but the last: each looks at runs of the script and says passed or not, with numbers."""
+"""The parts of the capstone: each makes runs of the script, and passes or fails with what they show."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+import random
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ddp_lessons.capstone import plain_training
-from ddp_lessons.capstone.capstone_trials import EPOCHS, NotJudged, Trials, named
-from ddp_lessons.capstone.checkpoint_content import holds_only_weights
-from ddp_lessons.capstone.script_runs import Outcome
-from ddp_lessons.run.diagnosis.wording import listed
+from ddp_lessons.capstone.observed_rank import ALONE, KILLED, LEAVES
+from ddp_lessons.capstone.script_runs import EPOCHS, RESULTS, Outcome, Trials, trials_of
+from ddp_lessons.capstone.verdicts import NotYet, Part, part_of, refuse, table
+from ddp_lessons.run.diagnosis.wording import count, listed
+from ddp_lessons.sameness.sameness_report import NOT_SHARED, report_of
+from ddp_lessons.show.timelines.timeline_figure import timeline
 
-CLOSE = 1e-5  # weights of the same training in another run, relative to the largest
-CLOSE_RESULT = 1e-3  # losses, relative
-
-
-@dataclass(frozen=True)
-class Part:
-    """One line of the judgment. `passed` is None where it waits for the learner's answer."""
-
-    name: str
-    passed: bool | None
-    said: str
-    advice: str = ""
-    lines: tuple[str, ...] = ()
-    picture: Any = None
+SIZES = (1, 2, 4)
+STEPS_PER_EPOCH = -(-plain_training.TRAIN // plain_training.BATCH)
+ARGUMENTS = "--epochs {} --checkpoint FILE.pt --out FILE.json"
+_CLOSE = 1e-5  # weights of the same training in another run, relative to the largest
+_CLOSE_RESULT = 1e-3  # losses, relative
+_LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM = 30.0, 8
+_EVENTS = 60  # of the newest calls, in the timeline
+_TIMELINE_TITLE = "The last calls of both ranks: rank 0 saves one second late, rank 1 is a little slower in each step"
 
 
-# 1
+def capstone_trials(script: Path) -> AbstractContextManager[Trials]:
+    return trials_of(script, ARGUMENTS.format(EPOCHS), STEPS_PER_EPOCH)
+
+
+def judged(part: Callable[[Trials], Part], trials: Trials) -> Part:
+    try:
+        return part(trials)
+    except NotYet as verdict:
+        return verdict.part
+
+
+def watched(trials: Trials, ranks: int) -> Outcome:
+    """The script, or the plain program (0), watched step by step for two epochs."""
+    outcome = trials.run("step by step", ranks, ARGUMENTS.format(2), watch=2 * STEPS_PER_EPOCH)
+    if ranks:
+        return outcome.require_end()
+    if outcome.status != 0:
+        raise RuntimeError(f"the plain program failed or took too long on this machine: {outcome.last_line}")
+    trials.limit = max(_LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM * outcome.seconds)
+    return outcome
 
 
 def same_training(trials: Trials) -> Part:
     """Compare samples, gradients and weights of each step with those of the plain program."""
-    from ddp_lessons.sameness.run_records import CannotRead, Run, file_of, read_record
-    from ddp_lessons.sameness.sameness_report import report_of
-
-    name, runs = "the same as one process", []
-    for size, outcome in trials.watched.items():
-        trials.require_end(outcome, size)
-        try:
-            runs.append(Run(tuple(read_record(file_of(outcome.folder, rank)) for rank in range(size or 1))))
-        except CannotRead:
-            said = f"on {named(size)} a rank ended without its last steps."
-            raise NotJudged(said, "end the script by returning from main(), not with os._exit().") from None
+    runs = [watched(trials, ranks).record for ranks in (0, *SIZES)]
     report = report_of(runs)
-    if report.same is None:
-        return Part(name, False, *_split(report.lines))
+    picture = report.drawn("Distance from the plain program, step by step")
     if not report.same:
-        said, advice = _split(report.lines)
-        return Part(name, False, said, advice, tuple(report.lines[1:-1]), _distances(report))
-    if shared := _unshared(runs[-1]):
-        return Part(name, False, shared, _SHARD, picture=_distances(report))
+        said, *lines, advice = report.lines
+        raise NotYet(Part(False, said, advice.removeprefix("Next: "), tuple(lines), picture))
+    refuse({"not_shared": NOT_SHARED in report.lines}, picture=picture)
     within = max(number for curve in report.gradients.values() for number in curve)
-    steps = f"{runs[0].steps[0]} steps (2 epochs) on {listed(trials.sizes)} ranks"
-    said = f"{steps}; gradients within {within:.0e} of the plain program"
-    return Part(name, True, said, picture=_distances(report))
-
-
-_SHARD = "give each rank its own shard of the global batch, such as `batch[rank::world_size]`."
-
-
-def _distances(report: Any) -> Any:
-    """The picture of the comparison, with the plain program as its baseline."""
-    from ddp_lessons.show.charts.distances import distance
-
-    if not report.gradients:
-        return None
-    curves = {f"gradients, {name}": numbers for name, numbers in report.gradients.items()}
-    curves |= {f"weights, {name}": numbers for name, numbers in report.parameters.items()}
-    title = "Distance from the plain program, step by step"
-    return distance(curves, limit=float(f"{report.limit:.0e}"), title=title, what="values, relative")
-
-
-def _split(lines: Sequence[str]) -> tuple[str, str]:
-    return lines[0], lines[-1].removeprefix("Next: ")
-
-
-def _unshared(run: Any) -> str:
-    whole: Counter[int] = sum(run.samples(0), Counter())
-    first = run.samples(0)[0]
-    if first and whole == Counter({sample: times * run.world_size for sample, times in first.items()}):
-        return "every rank trains on every sample, so the ranks share no work."
-    return ""
-
-
-# 2
+    facts: dict[str, Any] = {"steps": runs[0].steps[0], "ranks": listed(SIZES), "within": within}
+    return part_of("the same as one process", True, picture=picture, **facts)
 
 
 def survives_a_kill(trials: Trials) -> Part:
     """Kill one rank with SIGKILL, start the script again, and compare the weights at the end."""
-    name = "killed and resumed"
-    _ = trials.reference_result  #  the undisturbed run has to work first
-    rank = trials.choice.randrange(2)
-    step = trials.steps_per_epoch + trials.choice.randrange(2, 2 * trials.steps_per_epoch - 1)
-    done = step // trials.steps_per_epoch
-    moment = f"rank {rank} killed at step {step} of {EPOCHS * trials.steps_per_epoch}"
-    if told := _unsafe_checkpoint(trials):
-        return Part(name, False, *told)
-    killed, resumed = trials.killed_and_resumed((rank, step))
-    if killed.status is None:
-        trials.require_end(killed, 2)
-    if killed.status == 0:
-        advice = "don't restart ranks or catch signals in the script; torchrun ends the others."
-        return Part(name, False, f"{moment}: the script ended as if nothing had happened.", advice)
-    trials.result("killed", resumed, 2)
-    again, wanted = resumed.steps(0), EPOCHS * trials.steps_per_epoch - done * trials.steps_per_epoch
-    if again > wanted:
-        said = f"{moment}; resumed, rank 0 makes {again} steps instead of {wanted}: it trains finished epochs again."
-        return Part(name, False, said, "load --checkpoint on every rank if the file exists, and start at its epoch.")
-    distance = _distance(resumed, trials.reference)
-    if distance > CLOSE:
-        said = f"{moment}; after the resume the final weights differ by {distance:.0e} (limit {CLOSE:.0e})."
-        advice = (
-            "restore model, optimizer, schedule and epoch on every rank; the order of an epoch depends on its number."
-        )
-        if holds_only_weights(trials.folder / "reference.pt", trials.reference.weights(0).size):
-            advice = f"the checkpoint holds no optimizer state, such as momentum: save and {advice}"
-        return Part(name, False, said, advice)
-    return Part(name, True, f"{moment}; {again} steps after the resume; {_equal(distance)}")
+    undisturbed = trials.run("undisturbed", 2).require_end()
+    undisturbed.result()
+    _require_safe_checkpoint(undisturbed)
+    choice = random.Random(trials.script.read_bytes())
+    rank, step = choice.randrange(2), trials.steps_per_epoch + choice.randrange(2, 2 * trials.steps_per_epoch - 1)
+    moment = f"Rank {rank} killed at step {step} of {EPOCHS * trials.steps_per_epoch}"
+    killed = trials.run("one of them killed", 2, fault=(KILLED, rank, step))
+    refuse({"kill_unnoticed": killed.status == 0}, moment=moment)
+    resumed = trials.run("resumed", 2, resumes=killed).require_end()
+    resumed.result()
+    again, wanted = resumed.noted[0]["steps"], (EPOCHS - step // trials.steps_per_epoch) * trials.steps_per_epoch
+    distance = _distance(resumed, undisturbed)
+    rows = {"trained_again": again > wanted, "resumed_elsewhere": not distance <= _CLOSE}
+    refuse(rows, moment=moment, again=again, wanted=wanted, distance=distance, limit=_CLOSE)
+    return part_of("killed and resumed", True, moment=moment, again=again, equal=_equal(distance))
 
 
-def _unsafe_checkpoint(trials: Trials) -> tuple[str, str] | None:
-    path = Path(os.path.abspath(trials.folder / "reference.pt"))
-    if not path.exists():
-        return (
-            "no file was written to --checkpoint.",
-            "let rank 0 save model, optimizer, schedule and epoch after each epoch.",
-        )
-    noted = trials.reference.noted.values()
-    written = Counter(
-        file for one in noted for file in {*one["saved"], *one["renamed"]} if path.parent in Path(file).parents
-    )
-    if max(written.values(), default=0) > 1:
-        several = [Path(file).name for file, ranks in written.items() if ranks > 1]
-        said = f"{max(written.values())} ranks write {several[0]}, so one can overwrite the file of another."
-        return said.replace(path.name, "the checkpoint"), "save on rank 0 only: `if dist.get_rank() == 0:`."
-    if any(str(path) in one["saved"] for one in noted):
-        said = "the script writes to the checkpoint itself, so a kill during the write leaves a broken file."
-        return said, "save to another file first, then call `os.replace(new, checkpoint)`."
-    return None
+def _require_safe_checkpoint(outcome: Outcome) -> None:
+    path = Path(os.path.abspath(outcome.files / "FILE.pt"))
+    saved = [[file for file in noted["saved"] if path.parent in Path(file).parents] for noted in outcome.noted]
+    writers = sum(map(bool, saved))  # files of their own names, too: the checkpoint is one file
+    rows = {
+        "no_checkpoint": not path.exists(),
+        "several_writers": writers > 1,
+        "written_in_place": any(str(path) in files for files in saved),
+    }
+    refuse(rows, writers=writers)
+
+
+def _distance(one: Outcome, other: Outcome) -> float:
+    """Of the final weights of all ranks, relative to the largest."""
+    base = other.weights(0)
+    return float(max(abs(one.weights(rank) - base).max() for rank in range(one.ranks)) / abs(base).max())
 
 
 def _equal(distance: float) -> str:
     return f"final weights within {distance:.0e}" if distance else "the same final weights, bit for bit"
 
 
-def _distance(one: Outcome, other: Outcome) -> float:
-    """Of the final weights of all ranks, relative to the largest."""
-    import numpy as np
-
-    base, far = other.weights(0), 0.0
-    for rank in one.noted:
-        mine = one.weights(rank)
-        far = max(far, float(np.abs(mine - base).max(initial=0.0)) if mine.shape == base.shape else float("inf"))
-    return far / max(float(np.abs(base).max(initial=0.0)), 1e-12)
-
-
-# 3
-
-
 def counts_each_sample(trials: Trials) -> Part:
     """605 training and 301 test sequences, which neither 2 nor 4 divides: each counts once."""
-    from ddp_lessons.sameness.run_records import Run, file_of, read_record
-
-    name, wanted, tested = "uneven data", {}, plain_training.TEST
-    for size, outcome in trials.watched.items():
-        result = trials.result(f"watched-{size}", outcome, size)
-        run = Run(tuple(read_record(file_of(outcome.folder, rank)) for rank in range(size or 1)))
-        if not size:
-            wanted, samples = result, run.all_samples
-            continue
-        if other := _wrong_samples(samples, run.all_samples):
-            return Part(name, False, f"on {named(size)}, {other}", _SHARD)
-        if wrong := [*wrong_number_tested(result["tested"], size), *_wrong_results(result, wanted, size)]:
-            (said, _), *others = wrong
-            advice = "; ".join(dict.fromkeys(advice for _, advice in wrong))
-            return Part(name, False, said, f"{advice}.", tuple(said for said, _ in others))
-    sequences = f"{plain_training.TRAIN} training and {tested} test sequences"
-    return Part(name, True, f"{sequences}, each counted once on {listed(trials.sizes)} ranks")
+    plain = watched(trials, 0)
+    wanted, whole = plain.result(), plain.record.all_samples
+    for ranks in SIZES:
+        outcome, on = watched(trials, ranks), count(ranks, "rank")
+        result, parts = outcome.result(), outcome.record.all_samples
+        extra, lost = (parts - whole).total(), (whole - parts).total()
+        if not whole & parts:  # the inputs are laid out in another way: their number is all that can be compared
+            extra, lost = (max(0, sign * (parts.total() - whole.total())) for sign in (1, -1))
+        refuse({"other_samples": extra or lost}, on=on, extra=extra, lost=lost)
+        others = _other_results(result, wanted)
+        refuse(**number_tested(result["tested"], plain_training.TEST, ranks), what="`tested`", lines=others)
+        refuse({"other_results": others}, lines=others[1:], on=on, result="".join(others[:1]))
+    train, test = plain_training.TRAIN, plain_training.TEST
+    return part_of("uneven data", True, train=train, test=test, ranks=listed(SIZES))
 
 
-def _wrong_samples(whole: Counter[int], parts: Counter[int]) -> str:
-    known = sum((whole & parts).values()) > 0
-    doubled, lost = (parts - whole).total(), (whole - parts).total()
-    if not known:  # the inputs are laid out in another way: their number is all that can be compared
-        doubled, lost = max(0, parts.total() - whole.total()), max(0, whole.total() - parts.total())
-    told = [f"{doubled} extra training samples enter the model"] * bool(doubled)
-    told += [f"{lost} training samples are lost"] * bool(lost)
-    return f"{' and '.join(told)} in two epochs." if told else ""
+def number_tested(number: float, wanted: int, ranks: int) -> dict[str, Any]:
+    """The rows for a wrong number of samples, and their facts."""
+    rows = {
+        "share_of_one_rank": ranks > 1 and abs(number - wanted / ranks) < 1,
+        "counted_twice": number > wanted,
+        "left_out": number < wanted,
+    }
+    return {"rows": rows, "number": number, "wanted": wanted, "on": count(ranks, "rank")}
 
 
-def wrong_number_tested(number: float, size: int, wanted: int = plain_training.TEST) -> list[tuple[str, str]]:
-    """What is wrong, and what to do."""
-    if number == wanted:
-        return []
-    how = "some samples are counted twice" if number > wanted else "some samples are left out"
-    advice = "evaluate `range(rank, len(test), world_size)` on each rank, without padding"
-    if size > 1 and abs(number - wanted / size) < 1:
-        how, advice = "it is the share of one rank", _ADD_UP
-    return [(f"on {named(size)}, `tested` is {number:.0f} instead of {wanted}: {how}.", advice)]
-
-
-def _wrong_results(result: dict[str, float], wanted: dict[str, float], size: int) -> list[tuple[str, str]]:
-    """What is wrong, and what to do."""
-    wrong = []
-    for key in ("train_loss", "test_loss", "correct"):
-        allowed = 3 if key == "correct" else CLOSE_RESULT * abs(wanted[key])  # rounding may turn a few tokens
-        if not abs(result[key] - wanted[key]) <= allowed:
-            said = f"on {named(size)}, {key} is {result[key]:.6g}; the plain program has {wanted[key]:.6g}."
-            wrong.append((said, _ADD_UP))
-    return wrong
-
-
-_ADD_UP = "add up sums and counts on each rank, all_reduce them, and divide once at the end"
-
-
-# 4
+def _other_results(result: Mapping[str, float], wanted: Mapping[str, float]) -> list[str]:
+    allowed = {key: _CLOSE_RESULT * abs(wanted[key]) for key in RESULTS} | {"correct": 3}  # rounding turns a few
+    return [
+        f"{key} is {result[key]:.6g}; the plain program has {wanted[key]:.6g}."
+        for key in ("train_loss", "test_loss", "correct")
+        if not abs(result[key] - wanted[key]) <= allowed[key]
+    ]
 
 
 def bears_a_slow_rank(trials: Trials) -> Part:
     """Rank 0 starts late and saves slowly; rank 1 is slow in each step."""
-    name, delays = "a slow rank", {"start 0": 1.0, "save 0": 1.0, "step 1": 0.03}
-    wanted = trials.reference_result
-    program = trials.program(2, "slow", settings={"delays": delays, "records": True})
-    outcome = trials.run("2 ranks, slow ones", program)
-    result = trials.result("slow", outcome, 2)
-    steps = [outcome.steps(rank) for rank in outcome.noted]
-    calls = outcome.calls()
-    distance = _distance(outcome, trials.reference)
-    wrong = [said for said, _ in _wrong_results(result, wanted, 2)]
-    if distance > CLOSE or wrong:
-        said = wrong[0] if wrong else f"the final weights differ by {distance:.0e} (limit {CLOSE:.0e})."
-        advice = "do not rely on timing, or on a file that another rank writes: call `dist.barrier()` in between."
-        return Part(name, False, f"with a late and a slow rank, {said}", advice, picture=calls)
-    slow = f"rank 0 starts and saves 1 s late, rank 1 is 30 ms slower in each of {steps[0]} steps"
-    return Part(name, True, f"{slow}; {_equal(distance)}", picture=calls)
+    undisturbed = trials.run("undisturbed", 2).require_end()
+    wanted, delays = undisturbed.result(), {"start 0": 1.0, "save 0": 1.0, "step 1": 0.03}
+    slow = trials.run("one of them slow", 2, delays=delays, records=True).require_end()
+    others, distance, calls = _other_results(slow.result(), wanted), _distance(slow, undisturbed), slow.calls()
+    picture = timeline(replace(calls, events=calls.events.newest(_EVENTS)), title=_TIMELINE_TITLE, axis="time")
+    rows = {"other_results_when_slow": others, "other_weights_when_slow": not distance <= _CLOSE}
+    refuse(rows, picture=picture, result="".join(others[:1]), distance=distance, limit=_CLOSE)
+    return part_of("a slow rank", True, picture=picture, steps=slow.noted[0]["steps"], equal=_equal(distance))
+
+
+PARTS = {
+    "the same as one process": same_training,
+    "killed and resumed": survives_a_kill,
+    "uneven data": counts_each_sample,
+    "a slow rank": bears_a_slow_rank,
+}
+
+
+# the last part: a fault is injected into a copy of the script, which then hangs, and the learner says what is wrong
+
+HANG = "a hang, explained"
+LETTERS = ("ABCD", "EFGH", "IJKL", "MNOP")  # of each case
+_CASES = ((LEAVES, 0), (LEAVES, 1), (ALONE, 0), (ALONE, 1))  # the fault, and the rank
+_WAITING = re.compile(r"^ *rank (\d+) +waits in (.+?)(?: of | \(|$)", re.MULTILINE)
+
+
+def ask_about_a_hang(trials: Trials, case: int) -> dict[str, Part]:
+    """Run a copy with a fault under `explain`, and make a question of its message. Return the part for each answer.
+
+    What a letter means depends only on the script's text, so it stays the same from one judgment to the next. The
+    answer "" is that of a learner who has not chosen yet.
+    """
+    trials.run("undisturbed", 2).require_end().result()  # without a fault the script has to work
+    text = trials.script.read_bytes()
+    choice = random.Random(text + bytes([case]))
+    kind, rank = _CASES[(random.Random(text).randrange(len(_CASES)) + case) % len(_CASES)]
+    step = STEPS_PER_EPOCH + choice.randrange(1, 9)
+    outcome = trials.run(f"with fault {case + 1}, under explain", 2, fault=(kind, rank, step), explains=True)
+    _, found, message = outcome.printed.partition("WorkersStuck: ")
+    waits = {int(number): call for number, call in _WAITING.findall(message)}
+    other = 1 - rank
+    refuse({"no_hang": not found or other not in waits})
+    facts = {"rank": rank, "other": other, "call": waits[other], "own": waits.get(rank, "barrier")}
+    row = table()[HANG]
+    sentences = [sentence.format(**facts) for sentence in row["choices"]]
+    right_one = sentences[0 if kind == LEAVES else 1]
+    choice.shuffle(sentences)
+    choices = dict(zip(LETTERS[case], sentences, strict=True))
+    (right,) = (letter for letter, sentence in choices.items() if sentence == right_one)
+    # without the sentences after it: they look for the mistake in the learner's file, which has none
+    first, *lines = f"{found}{message}".splitlines()
+    ranks = [first, *itertools.takewhile(lambda line: line.startswith("    "), lines)]
+    asked = [*ranks, row["injected"], "", *(f"{letter}) {sentence}" for letter, sentence in choices.items())]
+    wrong = {
+        letter: part_of("wrong_diagnosis", False, asked, letter=letter, right=right, sentence=right_one)
+        for letter in choices
+    }
+    return {
+        "": part_of("no_diagnosis", None, asked),
+        **wrong,
+        right: part_of(HANG, True, ranks, letter=right, sentence=right_one),
+    }

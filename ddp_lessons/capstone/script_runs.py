@@ -1,4 +1,4 @@
-"""Start a learner's script under torchrun, wait for its end within a limit, and read what its ranks left behind.
+"""Run a learner's script under torchrun, undisturbed or disturbed, and read what its ranks left behind.
 
 No process outlives its run: each carries a mark in its environment, by which it is found and killed at the end, also
 when the learner presses stop.
@@ -7,32 +7,43 @@ when the learner presses stop.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import pickle
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 
+from ddp_lessons.capstone.verdicts import NotYet, part_of, refuse
 from ddp_lessons.own_files import IMPORTED_FROM
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis.wording import count
+from ddp_lessons.run.output.progress_line import ProgressLine
 from ddp_lessons.run.scripts.torchrun_here import torchrun_here
+from ddp_lessons.sameness.run_records import Run, file_of, read_record
+from ddp_lessons.train.mnist import mnist_folder
 
+EPOCHS = 3
+RESULTS = ("train_loss", "test_loss", "correct", "tested")
+_PLAIN = Path(__file__).with_name("plain_training.py")
 _MARK = "DDP_LESSONS_CAPSTONE"
-_TICK_SECONDS, _END_SECONDS = 0.05, 5.0
-_MOST_PRINTED = 20 << 20  # bytes
-_LAST_LINES = 12
+_TICK_SECONDS = 0.05
+_MOST_PRINTED, _READ = 20 << 20, 200_000  # bytes
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt)\b(:|$)|[\w.]+: error: ")  # of Python, of argparse
-TORCHRUN = "torch.distributed.run"
+# of a file next to the checkpoint that another rank has renamed, or that two ranks write at the same time
+_SEVERAL_SAVED = re.compile(r"FileNotFoundError: .*(->|FILE\.\w+[^'\"\w])|PytorchStreamWriter|unexpected pos")
 # runs the learner's script with the fault of the settings; lines and file names in messages are the learner's
 _COPY = """import sys
 sys.argv[1:1] = {!r}
@@ -41,146 +52,172 @@ main()
 """
 
 
-class CannotJudge(RuntimeError):
-    """Something that every part needs is missing; the message says what, and what to do."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """What to start: a script on so many ranks (0: without torchrun), with its arguments."""
-
-    script: Path
-    ranks: int
-    arguments: Sequence[str]
-    settings: dict[str, Any] = field(default_factory=dict)  # of the observer
-    watches: bool = False  # step by step, for the comparison with one process
-    explains: bool = False  # under `python -m ddp_lessons explain`
-
-    def command(self, folder: Path) -> list[str]:
-        if self.explains:
-            copy = folder / self.script.name
-            copy.write_text(_COPY.format([str(folder), json.dumps(self.settings), str(self.script)]), encoding="utf-8")
-            explain = ["-m", "ddp_lessons", "explain", f"--nproc-per-node={self.ranks}", str(copy)]
-            return [sys.executable, *explain, *self.arguments]
-        module = "ddp_lessons.sameness.watched_script" if self.watches else "ddp_lessons.capstone.observed_rank"
-        rank = ["-m", module, str(folder), json.dumps(self.settings), str(self.script), *self.arguments]
-        return [sys.executable, *(torchrun_here(self.ranks, folder) if self.ranks else []), *rank]
-
-
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended, and what it left in its folder."""
+    """How a run ended, and what it left in its folder."""
 
     folder: Path
+    files: Path  # where its FILE.pt and FILE.json are
+    ranks: int  # 0: without torchrun
+    script: str
+    arguments: str  # as in a command; FILE and DATA stand for files of this machine
     status: int | None  # None: it was ended at the limit
     seconds: float
     limit: float
     printed: str
 
-    @property
-    def has_ended(self) -> bool:
-        return self.status == 0
+    @cached_property
+    def noted(self) -> list[dict[str, Any]]:
+        """Of each rank: the number of its steps, and the files that it wrote."""
+        return [json.loads(file_of(self.folder, rank).read_text(encoding="utf-8")) for rank in range(self.ranks)]
 
     @cached_property
-    def noted(self) -> dict[int, dict[str, Any]]:
-        """By rank, as far as they came to their end."""
-        files = {int(path.stem.rpartition("-")[2]): path for path in self.folder.glob("noted-*.json")}
-        return {rank: json.loads(files[rank].read_text(encoding="utf-8")) for rank in sorted(files)}
+    def record(self) -> Run:
+        """Of a run that was watched step by step."""
+        return Run(tuple(read_record(file_of(self.folder, rank)) for rank in range(self.ranks or 1)))
 
     def weights(self, rank: int) -> Any:
-        import numpy as np
-
         return np.load(self.folder / f"weights-{rank}.npy")
 
-    def steps(self, rank: int) -> int:
-        return int(self.noted.get(rank, {}).get("steps", 0))
-
-    def calls(self) -> Any:
+    def calls(self) -> Results[Any]:
         """The calls of torch.distributed of each rank, as `launch` returns them."""
-        from ddp_lessons.record.events import Events
-        from ddp_lessons.record.results import NO_VALUE, Results
+        files = [self.folder / f"calls-{rank}.pickle" for rank in range(self.ranks)]
+        recorded = [pickle.loads(file.read_bytes()) for file in files]  # noqa: S301  in a private folder
+        return Results((NO_VALUE,) * self.ranks, tuple([] for _ in files), self.seconds, Events(recorded))
 
-        files = [self.folder / f"calls-{rank}.pickle" for rank in self.noted]
-        recorded = [
-            pickle.loads(file.read_bytes()) if file.exists() else None  # noqa: S301  in a private folder
-            for file in files
-        ]
-        lines: tuple[list[str], ...] = tuple([] for _ in recorded)
-        return Results((NO_VALUE,) * len(recorded), lines, self.seconds, Events(recorded))
+    def result(self) -> dict[str, float]:
+        """What the script wrote to --out, if it takes that argument."""
+        if "--out" not in self.arguments:
+            return {}
+        try:
+            found = json.loads((self.files / "FILE.json").read_text(encoding="utf-8"))
+            return {key: float(found[key]) for key in RESULTS}
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            told = self._with_short_names(f"{type(error).__name__}: {error}")
+            raise NotYet(part_of("no_results", False, on=count(self.ranks, "rank"), error=told)) from None
+
+    def _with_short_names(self, failure: str) -> str:
+        return failure.replace(f"{self.files}{os.sep}", "")
 
     @property
     def last_line(self) -> str:
         """Of what it printed: the exception, if there is one."""
-        lines = [re.sub(r"^\[rank\d+\]:", "", line).strip() for line in self.printed.splitlines()]
-        lines = [line for line in lines if line]
+        lines = re.sub(r"^\[rank\d+\]:", "", self.printed, flags=re.MULTILINE).split("\n")
+        lines = [line.strip() for line in lines if line.strip()]
         errors = [line for line in lines if _ERROR.match(line) and not line.startswith("torch.distributed.elastic")]
-        return (errors or lines[-1:] or ["it printed nothing"])[0][:400]
+        return (errors or lines[-1:] or ["it printed nothing"])[0]
+
+    def require_end(self) -> Outcome:
+        """Refuse a run that did not come to its end. The same failure reads the same in each run."""
+        failure = self._with_short_names(self.last_line)[:200].rstrip(".")
+        rows = {
+            "too_much_output": self.status is None and self.seconds < self.limit,
+            "timeout": self.status is None,
+            "several_ranks_save": self.status and self.ranks > 1 and _SEVERAL_SAVED.search(failure),
+            "failed": self.status,
+            "no_record": not all(file_of(self.folder, rank).exists() for rank in range(self.ranks)),
+        }
+        explain = f"`python -m ddp_lessons explain --nproc-per-node {self.ranks} {self.script} {self.arguments}`"
+        refuse(rows, on=count(self.ranks, "rank"), limit=self.limit, failure=failure, command=explain)
+        return self
 
 
-def require_torchrun() -> None:
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec(TORCHRUN) is None:
-        raise CannotJudge(
-            "torchrun is missing: Python finds no module torch.distributed.run.\n"
-            "Next: run `python -m ddp_lessons doctor`, which says how to install torch."
-        )
+@dataclass
+class Trials:
+    """Runs of a script. Each is made when a part first asks for it, and kept."""
+
+    script: Path
+    folder: Path
+    arguments: str  # of a whole training
+    steps_per_epoch: int
+    show: Callable[[str], None] = lambda words: None
+    part: str = ""  # of the judgment, in front of what is shown
+    limit: float = 120.0  # seconds for a run
+    kept: dict[tuple[str, int, str], Outcome] = field(default_factory=dict)
+
+    def run(
+        self, name: str, ranks: int, arguments: str = "", resumes: Outcome | None = None, **disturbed: Any
+    ) -> Outcome:
+        """Run the script (on 0 ranks: the plain program). A run that resumes another goes on from its files."""
+        key = name, ranks, arguments or self.arguments
+        if key not in self.kept:
+            folder = self.folder / str(len(self.kept))
+            folder.mkdir()
+            files = resumes.files if resumes else folder
+            given = [word.replace("FILE", str(files / "FILE")) for word in key[2].split()]
+            given = [mnist_folder() if word == "DATA" else word for word in given]
+            command = [sys.executable, *self._command(folder, ranks, **disturbed), *given]
+            words = f"{self.part}{count(ranks, 'rank') if ranks else 'the plain program'}, {name}"
+            status, seconds, printed = run_command(
+                command, folder, {} if ranks else {"RANK": "0"}, self.limit, lambda: self.show(words)
+            )
+            self.kept[key] = Outcome(
+                folder, files, ranks, self.script.name, key[2], status, seconds, self.limit, printed
+            )
+        return self.kept[key]
+
+    def _command(self, folder: Path, ranks: int, watch: int = 0, explains: bool = False, **settings: Any) -> list[str]:
+        script = self.script if ranks else _PLAIN
+        observed = [str(folder), json.dumps(settings), str(script)]
+        if explains:
+            copy = folder / self.script.name
+            copy.write_text(_COPY.format(observed), encoding="utf-8")
+            return ["-m", "ddp_lessons", "explain", f"--nproc-per-node={ranks}", str(copy)]
+        module = "ddp_lessons.capstone.observed_rank"
+        if watch:
+            module = "ddp_lessons.sameness.watched_script"
+            observed[1] = json.dumps({"steps": watch, "random": [], "dtype": None})
+        return [*(torchrun_here(ranks, folder) if ranks else []), "-m", module, *observed]
 
 
 @contextlib.contextmanager
-def running(program: Program, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The process that starts a program; at the end, none is left of it."""
-    mark = uuid.uuid4().hex
-    outside = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    outside["PYTHONPATH"] = os.pathsep.join([IMPORTED_FROM, *filter(None, [os.environ.get("PYTHONPATH")])])
-    outside |= {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", _MARK: mark}
-    alone = {} if program.ranks else {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with (folder / "printed").open("wb") as file:
-            process = subprocess.Popen(
-                program.command(folder),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=outside | alone,
-                start_new_session=True,  # stop in a notebook is for us, who then end them
-            )
-        yield process
-    finally:
-        _end(mark)
-
-
-def run_program(program: Program, folder: Path, limit: float, tick: Callable[[], None]) -> Outcome:
-    """Run a program until its end or the limit."""
+def trials_of(script: Path, arguments: str, steps_per_epoch: int) -> Iterator[Trials]:
+    """In a folder of their own, with a line that says what runs, and for how long."""
     began = time.monotonic()
-    with running(program, folder) as process:
+    with (
+        tempfile.TemporaryDirectory(prefix="ddp-lessons-", ignore_cleanup_errors=True) as folder,
+        ProgressLine() as line,
+    ):
+        trials = Trials(script, Path(folder), arguments, steps_per_epoch)
+        trials.show = lambda words: line.show(f"{words} ({time.monotonic() - began:.0f} s so far)")
+        yield trials
+
+
+def run_command(
+    command: list[str], folder: Path, variables: dict[str, str], limit: float, tick: Callable[[], None]
+) -> tuple[int | None, float, str]:
+    """Return the exit status (None: ended by us), the seconds, and what was printed. No process of it is left."""
+    mark, began, printed = uuid.uuid4().hex, time.monotonic(), folder / "printed"
+    path = os.pathsep.join([IMPORTED_FROM, *filter(None, [os.environ.get("PYTHONPATH")])])
+    ours = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", _MARK: mark}
+    with printed.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **ours, **variables},
+            start_new_session=True,  # stop in a notebook is for us, who then end them
+        )
+    try:
         while (status := process.poll()) is None:
-            if time.monotonic() - began > limit or (folder / "printed").stat().st_size > _MOST_PRINTED:
+            if time.monotonic() - began > limit or printed.stat().st_size > _MOST_PRINTED:
                 break
             tick()
             time.sleep(_TICK_SECONDS)
         seconds = time.monotonic() - began
-    return Outcome(folder, status, seconds, limit, _printed(folder / "printed"))
+    finally:
+        for _ in range(3):  # one that is just being started may be missed at first
+            _kill_all(mark)
+        process.wait()
+    return status, seconds, printed.read_bytes()[-_READ:].decode("utf-8", errors="replace")
 
 
-def _printed(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 200_000))
-        return file.read().decode("utf-8", errors="replace")
-
-
-def _end(mark: str) -> None:
-    for _ in range(3):  # one that is just being started may be missed at first
-        found = [process for process in psutil.process_iter() if _has(process, mark)]
-        for process in found:
-            with contextlib.suppress(psutil.Error):
+def _kill_all(mark: str) -> None:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(_MARK) == mark:
                 process.kill()
-        if not found:
-            break
-        psutil.wait_procs(found, timeout=_END_SECONDS)
-
-
-def _has(process: psutil.Process, mark: str) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(_MARK) == mark
-    except (psutil.Error, OSError):
-        return False
+                found.append(process)
+    psutil.wait_procs(found, timeout=5)

@@ -8,157 +8,92 @@ from __future__ import annotations
 
 import ast
 import inspect
-import random
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from ddp_lessons.capstone.capstone_page import sentence
-from ddp_lessons.capstone.capstone_parts import survives_a_kill, wrong_number_tested
-from ddp_lessons.capstone.capstone_trials import EPOCHS, NotJudged, Trials, named
-from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, require_torchrun
+import numpy as np
+
+from ddp_lessons.capstone.capstone_parts import number_tested, survives_a_kill
+from ddp_lessons.capstone.script_runs import EPOCHS, Trials, trials_of
+from ddp_lessons.capstone.verdicts import NotYet, Part, part_of, refuse
 from ddp_lessons.check.report import Report, not_right, not_started
 from ddp_lessons.own_files import SCRIPTS
-from ddp_lessons.train.mnist import mnist_folder
 
 BEGIN, FINISHED = SCRIPTS / "one_process.py", SCRIPTS / "training.py"
-TRAINED, TESTED, STEPS = 1_920, 1_001, 30  # images, and steps of an epoch
-_PARTS = 4  # of each rank's batch
+_TRAINED, _TESTED, _STEPS = 1_920, 1_001, 30  # images, and steps of an epoch
+_BATCH, _PARTS = 64 // 2, 4  # of each rank's step
 _CLOSE = 1e-4  # gradients, relative to the largest
+_ARGUMENTS = f"--data DATA --epochs {EPOCHS} --checkpoint FILE.pt"
 _UNWRITTEN = "def save(path, epoch, parts):\n    ...\n\n\ndef load(path, parts):\n    return 0\n"
+_ON_RANK_0 = "if dist.get_rank() == 0:\n            print("
+_COUNTS = re.compile(r"(\d+) of (\d+) test images correct")
+_EXCHANGE = ("all_reduce", "reduce", "all_gather", "gather")  # calls begin with it; DDP's has another name
 
 
-class ScriptTrials(Trials):
-    """Runs of the script of the lesson."""
-
-    steps_per_epoch: ClassVar[int] = STEPS
-    arguments: ClassVar[str] = f"--data DATA --epochs {EPOCHS}"
-
-    def program(self, ranks: int, name: str, epochs: int = EPOCHS, **more: Any) -> Program:
-        files = ("--checkpoint", f"{self.folder / name}.pt")
-        return Program(self.script, ranks, ("--data", mnist_folder(), "--epochs", str(epochs), *files), **more)
-
-    def result(self, name: str, outcome: Outcome, ranks: int) -> dict[str, float]:
-        self.require_end(outcome, ranks)
-        return {}
-
-    @cached_property
-    def reference(self) -> Outcome:
-        return self.run("2 ranks, undisturbed", self.program(2, "reference"))
-
-    def ended(self, ranks: int, *arguments: str, **more: Any) -> Outcome:
-        program = Program(self.script, ranks, ("--data", mnist_folder(), *arguments), **more)
-        outcome = self.run(named(ranks), program)
-        self.require_end(outcome, ranks)
-        return outcome
-
-    def watched_steps(self, *arguments: str) -> Any:
-        """Samples and gradients of two ranks."""
-        from ddp_lessons.sameness.run_records import Run, file_of, read_record
-
-        settings = {"steps": 2, "random": [], "dtype": None}
-        outcome = self.ended(2, *arguments, settings=settings, watches=True)
-        return Run(tuple(read_record(file_of(outcome.folder, rank)) for rank in range(2)))
-
-
-# what each section claims: the function returns what was seen, or raises NotJudged
-
-
-def shares_the_images(trials: ScriptTrials) -> str:
-    run = trials.watched_steps("--epochs", "2")
+def shares_the_images(trials: Trials) -> Part:
+    run = trials.run("step by step", 2, "--data DATA --epochs 2", watch=1).require_end().record
     half = run.steps[0] // 2
     epochs = [[run.samples(step) for step in range(begin, begin + half)] for begin in (0, half)]
-    zero, one = (Counter[int]() + sum((step[rank] for step in epochs[0]), Counter()) for rank in range(2))
-    if number := (zero & one).total():
-        said = f"in the first epoch, {number:,} of the images enter the model on both ranks."
-        raise NotJudged(said, "give each rank its own images: sampler=DistributedSampler(train_set).")
-    if len(zero | one) != TRAINED:
-        said = f"in the first epoch, {len(zero | one):,} of {TRAINED:,} images enter the model."
-        raise NotJudged(said, "divide the images among the ranks, and leave none out.")
-    if {*run.steps} != {2 * STEPS}:
-        said = f"in two epochs the ranks make {' and '.join(map(str, run.steps))} steps, instead of {2 * STEPS} each."
-        raise NotJudged(said, "let the ranks share the 64 images of a step: 64 // dist.get_world_size() for each.")
-    if epochs[0] == epochs[1]:
-        said = "both epochs use the images in the same order."
-        raise NotJudged(said, "call sampler.set_epoch(epoch), and leave the sampler's shuffle on.")
-    return f"{TRAINED:,} images in each epoch, each on one rank, and another order in the second epoch"
+    zero, one = (sum((step[rank] for step in epochs[0]), Counter()) for rank in range(2))
+    doubled, entered = (zero & one).total(), len(zero | one)
+    rows = {
+        "images_on_both_ranks": doubled,
+        "images_left_out": entered != _TRAINED,
+        "other_number_of_steps": {*run.steps} != {2 * _STEPS},
+        "same_order": epochs[0] == epochs[1],
+    }
+    steps = " and ".join(map(str, run.steps))
+    refuse(rows, doubled=doubled, entered=entered, trained=_TRAINED, steps=steps, wanted=2 * _STEPS)
+    return part_of("sampler", True, trained=_TRAINED)
 
 
-def counts_all_test_images(trials: ScriptTrials) -> str:
-    counted, text = {}, trials.script.read_text(encoding="utf-8")
+def counts_all_test_images(trials: Trials) -> Part:
+    text = trials.script.read_text(encoding="utf-8")
     trials.script = trials.folder / trials.script.name  # a copy, in which each rank prints what it returns
     trials.script.write_text(text.replace(_ON_RANK_0, "if True:\n            print("), encoding="utf-8")
+    correct = {}
     for ranks in (1, 2):
-        outcome = trials.ended(ranks, settings={"records": True})
-        found = re.findall(r"(\d+) of (\d+) test images correct", outcome.printed)
-        if not found:
-            raise NotJudged("the script no longer prints `N of M test images correct`.", "return correct and tested.")
-        counted[ranks] = min(((int(correct), int(tested)) for correct, tested in found), key=lambda pair: pair[1])
-    for ranks, (_, tested) in counted.items():
-        for said, advice in wrong_number_tested(tested, ranks, TESTED):
-            raise NotJudged(said.replace("`tested`", "the number of test images"), f"{advice}.")
-    own = [event for event in outcome.calls().events.of(0) if event.is_collective and event.call in _COLLECTIVES]
-    if not own:
-        said = "on 2 ranks, no count is exchanged, so each rank evaluates all test images."
-        raise NotJudged(said, "let each rank evaluate its own test images, and all_reduce the counts.")
-    if abs(counted[1][0] - counted[2][0]) > 3:  # rounding may turn a few
-        said = f"on 2 ranks {counted[2][0]} images are correct, on one rank {counted[1][0]}."
-        raise NotJudged(said, "add up correct and tested on each rank, and all_reduce both.")
-    return f"{TESTED:,} test images, each counted once, on 1 and on 2 ranks"
+        outcome = trials.run("evaluated", ranks, "--data DATA", records=True).require_end()
+        counts = [(int(right), int(tested)) for right, tested in _COUNTS.findall(outcome.printed)]
+        refuse({"prints_no_counts": not counts})
+        correct[ranks], tested = min(counts, key=lambda pair: pair[1])
+        refuse(**number_tested(tested, _TESTED, ranks), what="the number of test images")
+    own = [event for event in outcome.calls().events.of(0) if event.call.startswith(_EXCHANGE)]
+    rows = {
+        "counts_not_exchanged": not own,
+        "other_images_correct": abs(correct[1] - correct[2]) > 3,  # rounding may turn a few
+    }
+    refuse(rows, one=correct[1], two=correct[2])
+    return part_of("evaluation", True, tested=_TESTED)
 
 
-_COLLECTIVES = {"all_reduce", "reduce", "all_gather", "gather", "all_gather_object", "gather_object"}
-_COLLECTIVES |= {"all_gather_into_tensor", "all_gather_single"}
-_ON_RANK_0 = "if dist.get_rank() == 0:\n            print("
-
-
-def resumes(trials: ScriptTrials) -> str:
-    part = survives_a_kill(trials)
-    if not part.passed:
-        raise NotJudged(part.said, part.advice)
-    return part.said
-
-
-def accumulates(trials: ScriptTrials) -> str:
-    import numpy as np
-
-    whole, run = (trials.watched_steps("--accumulate", str(parts)) for parts in (1, _PARTS))
+def accumulates(trials: Trials) -> Part:
+    arguments = [f"--data DATA --accumulate {parts}" for parts in (1, _PARTS)]
+    whole, run = (trials.run("step by step", 2, given, watch=1).require_end().record for given in arguments)
     passes = [len(batch) for batch in run.at(0)[0].samples]
-    batch = 64 // run.world_size
-    if len(passes) != _PARTS or sum(passes) != batch:
-        said = f"with --accumulate {_PARTS}, a rank's step has {len(passes)} forward passes, with {passes} images."
-        raise NotJudged(said, f"split the {batch} images with chunk(args.accumulate): one forward pass for each part.")
     small, large = (np.concatenate([*each.values("local", 0)[0].values()]) for each in (whole, run))
-    distance = float(np.abs(large - small).max() / np.abs(small).max())
-    times = float(large @ small / (small @ small))
-    if abs(times - 1) > 0.5 and not distance < _CLOSE:
-        said = f"the gradients are {times:.2f} times those of --accumulate 1."
-        raise NotJudged(said, "divide the loss of each part by the number of parts.")
-    if not distance < _CLOSE:
-        said = f"the gradients differ from those of --accumulate 1 by {distance:.0e} of the largest."
-        raise NotJudged(said, "divide each loss by the number of parts, and let the last part average over the ranks.")
-    syncs = sum(run.at(0)[0].syncs)
-    if syncs != 1:
-        said = f"DDP averages the gradients after {syncs} of {_PARTS} parts, instead of 1."
-        raise NotJudged(said, "put forward and backward pass of every part but the last under model.no_sync().")
-    return f"{_PARTS} parts give the gradients of one batch, and only the last part communicates"
+    distance, times = float(np.abs(large - small).max() / np.abs(small).max()), float(large @ small / (small @ small))
+    syncs, is_far = sum(run.at(0)[0].syncs), not distance < _CLOSE
+    rows = {
+        "other_forward_passes": len(passes) != _PARTS or sum(passes) != _BATCH,
+        "gradients_times": is_far and abs(times - 1) > 0.5,
+        "other_gradients": is_far,
+        "other_number_of_syncs": syncs != 1,
+    }
+    facts: dict[str, Any] = {"passes": len(passes), "images": passes, "batch": _BATCH, "syncs": syncs}
+    refuse(rows, parts=_PARTS, times=times, distance=distance, **facts)
+    return part_of("accumulation", True, parts=_PARTS)
 
 
-@dataclass(frozen=True)
-class Section:
-    functions: tuple[str, ...]  # that the learner writes
-    judge: Callable[[ScriptTrials], str]
-
-
-SECTIONS = {
-    "sampler": Section(("train_loader",), shares_the_images),
-    "evaluation": Section(("evaluate",), counts_all_test_images),
-    "checkpoint": Section(("save", "load"), resumes),
-    "accumulation": Section(("backward",), accumulates),
+SECTIONS: dict[str, tuple[tuple[str, ...], Callable[[Trials], Part]]] = {  # the functions that the learner writes
+    "sampler": (("train_loader",), shares_the_images),
+    "evaluation": (("evaluate",), counts_all_test_images),
+    "checkpoint": (("save", "load"), survives_a_kill),
+    "accumulation": (("backward",), accumulates),
 }
 _passed: dict[str, list[str]] = {}  # by section, the functions that passed
 
@@ -181,15 +116,12 @@ def training_script(section: str, *functions: Any, script: str | Path = "train.p
     if written == _written(section, BEGIN.read_text(encoding="utf-8") + _UNWRITTEN):
         return not_started(exercise)
     try:
-        require_torchrun()
-        with ScriptTrials.shown(path.resolve(), random.Random(0)) as trials:
-            said = SECTIONS[section].judge(trials)
-    except NotJudged as wrong:
-        return not_right(exercise, sentence(str(wrong)), (f"  Next: {wrong.advice}",))
-    except CannotJudge as missing:
-        return Report(exercise, False, "could not judge", str(missing))
+        with trials_of(path.resolve(), _ARGUMENTS, _STEPS) as trials:
+            part = SECTIONS[section][1](trials)
+    except NotYet as verdict:
+        return not_right(exercise, verdict.part.said, (f"  Next: {verdict.part.advice}",))
     _passed[section] = written
-    return Report(exercise, True, "passed", details=(f"  {sentence(said)}",))
+    return Report(exercise, True, "passed", details=(f"  {part.said}",))
 
 
 # functions of a file
@@ -221,12 +153,12 @@ def functions_of(source: str) -> dict[str, str]:
 def _written(section: str, source: str) -> list[str]:
     """The functions of the section, without comments and blank lines."""
     found = functions_of(source)
-    return [ast.unparse(ast.parse(found.get(name, ""))) for name in SECTIONS[section].functions]
+    return [ast.unparse(ast.parse(found.get(name, ""))) for name in SECTIONS[section][0]]
 
 
 def continue_with(section: str, script: str | Path = "train.py") -> None:
     """Keep the functions of a section that have passed their check; otherwise take the course's."""
-    path, names = Path(script), " and ".join(SECTIONS[section].functions)
+    path, names = Path(script), " and ".join(SECTIONS[section][0])
     if _passed.get(section) == _written(section, path.read_text(encoding="utf-8")):
         print(f"{path.name} keeps your {names}")
         return
@@ -236,4 +168,4 @@ def continue_with(section: str, script: str | Path = "train.py") -> None:
 
 def finished_functions(section: str) -> list[str]:
     finished = functions_of(FINISHED.read_text(encoding="utf-8"))
-    return [finished[name] for name in SECTIONS[section].functions]
+    return [finished[name] for name in SECTIONS[section][0]]

@@ -59,16 +59,17 @@ class SamenessReport:
 
         None where nothing could be compared.
         """
+        title = "Distance from the training on one rank"
+        return self.drawn(title if self.step is None else f"{title}: the first difference is at step {self.step}")
+
+    def drawn(self, title: str) -> Any:
         if not self.gradients:
             return None
         from ddp_lessons.show.charts.distances import distance
 
         curves = {f"gradients, {name}": numbers for name, numbers in self.gradients.items()}
         curves |= {f"weights, {name}": numbers for name, numbers in self.parameters.items()}
-        title = "Distance from the training on one rank"
-        if self.step is not None:
-            title += f": the first difference is at step {self.step}"
-        return distance(curves, limit=self.limit, title=title, what="values, relative")
+        return distance(curves, limit=float(f"{self.limit:.0e}"), title=title, what="values, relative")
 
     def _repr_html_(self) -> str:
         first, *rest = self.lines
@@ -81,6 +82,7 @@ class SamenessReport:
         return message_on_terminal(self.text, self._kind)
 
 
+NOT_SHARED = "Every rank processes every sample, so the ranks share no work."
 _NO_FLOAT64 = "In float64 it can't be run, so a ReLU or max pooling that rounding sends the other way is not ruled out."
 _ROUNDING = (
     "This is in float64. As it is, the training parts at step {step} on {ranks} within float32 rounding, which sends a "
@@ -158,7 +160,8 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> tu
     steps, watched = one.steps[0], min(each.many.watched for each in compared)
     in_full = count(steps, "step") if watched >= steps else f"the first {watched} of {steps:,} steps"
     whole = one.samples(0)[0]
-    is_by_all = bool(whole) and any(all(part == whole for part in each.many.samples(0)) for each in compared)
+    at_first = [each.many.samples(0) for each in compared if each.many.world_size > 1]
+    is_by_all = bool(whole) and any(all(part == whole for part in parts) for parts in at_first)
     is_split_otherwise = not is_by_all and any(each.other_samples_at is not None for each in compared)
     notes = {
         "In later steps only samples and optimizer settings were compared.": watched < steps,
@@ -167,7 +170,7 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> tu
         "The inputs are random: samples were only counted, and the ranks compared with each other.": (
             "augmentation" in random
         ),
-        "Every rank processes every sample, so the ranks share no work.": is_by_all,
+        NOT_SHARED: is_by_all,
         "The inputs are split or arranged differently than on one rank, but the gradients agree.": is_split_otherwise,
     }
     first = f"The same training on {sizes} ranks: {in_full}, gradients within {within:.0e}."

@@ -1,146 +1,124 @@
-"""Broken solutions, made from right ones: the part that has to fail, and the words of its message."""
+"""Broken solutions, made from right ones: the part that has to fail, and words of its message and of its advice."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from right_styles import BACKWARD, BY_HAND, CLIP, MODEL, RIGHT, changed
+from right_styles import BACKWARD, BY_HAND, CLIP, RIGHT, changed
 
 HAND = RIGHT["gradients added up by hand"]
 NUMBER = "(tags[batch] != PADDING).sum()  # of all ranks: each token has the same weight"
 SHARD = "parts = batch[rank::world_size].split(MICRO_BATCH)"
 SAVE = 'torch.save({"epoch": epoch + 1, **states}, f"{asked.checkpoint}.new")'
 REPLACE = 'os.replace(f"{asked.checkpoint}.new", asked.checkpoint)'
-SAVING = "            if asked.checkpoint:\n"
 SUMS = "    dist.all_reduce(sums)\n    loss, correct, tested = sums.tolist()\n"
 INIT = '    dist.init_process_group("gloo")\n'
+IMPORT = ("import os\n", "import os\nimport time\n")
+ALL_PRINT = ("        if dist.get_rank() == 0:\n            print", "        if True:\n            print")
 OUT = "    if asked.out and dist.get_rank() == 0:\n"
+DESTROY = "    dist.destroy_process_group()\n"
 SEED = "    torch.manual_seed(0)\n"
 
 
-@dataclass(frozen=True)
-class Broken:
-    source: str
-    part: str
-    said: str  # a part of the message
-    advice: str = ""
-    limit: float = 200.0  # seconds for a run
-    lines: tuple[str, ...] = ()  # parts of the lines after the message
-
-
+SAME, KILLED, UNEVEN, SLOW = "the same as one process", "killed and resumed", "uneven data", "a slow rank"
 BROKEN = {
-    "every rank trains on the whole batch": Broken(
+    "every rank trains on the whole batch": (
         changed((SHARD, "parts = batch.split(MICRO_BATCH)"), (BACKWARD, "loss.backward()")),
-        "the same as one process",
-        "every rank trains on every sample, so the ranks share no work.",
-        "batch[rank::world_size]",
+        (SAME, "Every rank trains on every sample, so the ranks share no work.", "batch[rank::world_size]"),
     ),
-    "a mean of means over tokens": Broken(
+    "a mean of means over tokens": (
         changed((NUMBER, "(tags[batch[rank::world_size]] != PADDING).sum()"), (BACKWARD, "loss.backward()")),
-        "the same as one process",
-        "on 2 ranks the gradients differ at step 0.",
+        (SAME, "on 2 ranks the gradients differ at step 0.", ""),
     ),
-    "DDP's division is forgotten": Broken(
+    "DDP's division is forgotten": (
         changed((BACKWARD, "loss.backward()")),
-        "the same as one process",
-        "on 2 ranks the gradients differ at step 0.",
-        "DDP divides by world_size: multiply the loss by world_size",
+        (SAME, "on 2 ranks the gradients differ at step 0.", "DDP divides by world_size: multiply the loss by"),
     ),
-    "clipping before the gradients are added up": Broken(
+    "clipping before the gradients are added up": (
         changed((BY_HAND + CLIP, CLIP + BY_HAND), source=HAND),
-        "the same as one process",
-        "on 2 ranks the gradients differ at step 0.",
+        (SAME, "on 2 ranks the gradients differ at step 0.", ""),
     ),
-    "the learning rate grows with the ranks": Broken(
+    "the learning rate grows with the ranks": (
         changed(("lr=1.0", "lr=1.0 * dist.get_world_size()")),
-        "the same as one process",
-        "on 2 ranks the weights differ after step 0.",
-        "use the same learning rate and schedule",
+        (SAME, "on 2 ranks the weights differ after step 0.", "use the same learning rate and schedule"),
     ),
-    "an optimizer that never steps": Broken(
+    "an optimizer that never steps": (
         changed(("        optimizer.step()\n", "")),
-        "the same as one process",
-        "Could not tell whether it is the same training: no optimizer of torch.optim made a step",
+        (SAME, "Could not tell whether it is the same training: no optimizer of torch.optim made a step", ""),
     ),
-    "the epoch is not resumed": Broken(
+    "a rank that ends before Python does": (
+        changed((DESTROY, DESTROY + "    os._exit(0)\n")),
+        (SAME, "or ended without leaving a record of it.", "end the script by returning from main()"),
+    ),
+    "the epoch is not resumed": (
         changed(('        first = saved["epoch"]\n', "")),
-        "killed and resumed",
-        "it trains finished epochs again.",
-        "start at its epoch",
+        (KILLED, "it trains finished epochs again.", "start at its epoch"),
     ),
-    "no optimizer state in the checkpoint": Broken(
+    "no optimizer state in the checkpoint": (
         changed(
             ('{"model": net, "optimizer": optimizer, "schedule": schedule}', '{"model": net, "schedule": schedule}')
         ),
-        "killed and resumed",
-        "after the resume the final weights differ by",
-        "the checkpoint holds no optimizer state, such as momentum: save and restore model, optimizer, schedule and",
+        (KILLED, "after the resume the final weights differ by", "optimizer (its state holds the momentum)"),
     ),
-    "all ranks write the checkpoint": Broken(
+    "all ranks write the checkpoint": (
         changed(
-            ("        if dist.get_rank() == 0:\n            print", "        if True:\n            print"),
+            ALL_PRINT,
             (SAVE, SAVE.replace(".new", ".{dist.get_rank()}")),
             (REPLACE, REPLACE.replace(".new", ".{dist.get_rank()}")),
         ),
-        "killed and resumed",
-        "2 ranks write the checkpoint",
-        "save on rank 0 only",
+        (KILLED, "2 ranks write the checkpoint", "save on rank 0 only"),
     ),
-    "the checkpoint is overwritten in place": Broken(
+    "the checkpoint is overwritten in place": (
         changed((SAVE, SAVE.replace(', f"{asked.checkpoint}.new"', ", asked.checkpoint")), (REPLACE, "pass")),
-        "killed and resumed",
-        "a kill during the write leaves a broken file.",
-        "os.replace",
+        (KILLED, "a kill during the write leaves a broken file.", "os.replace"),
     ),
-    "all ranks write the same file": Broken(
-        changed(
-            ("        if dist.get_rank() == 0:\n            print", "        if True:\n            print"),
-            (REPLACE, "time.sleep(0.2)\n                " + REPLACE),
-            ("import os\n", "import os\nimport time\n"),
+    "all ranks write the same file": (
+        changed(ALL_PRINT, (REPLACE, "time.sleep(0.2)\n                " + REPLACE), IMPORT),
+        (
+            KILLED,
+            "On 2 ranks the script failed: FileNotFoundError: [Errno 2] No such file or directory: 'FILE.pt.new'",
+            "let only rank 0 save",
         ),
-        "killed and resumed",
-        "on 2 ranks the script failed: FileNotFoundError: [Errno 2] No such file or directory: 'FILE.pt.new'",
-        "let only rank 0 save",
     ),
-    "no checkpoint": Broken(
-        changed((SAVING, "            if False:\n")), "killed and resumed", "no file was written to --checkpoint."
+    "no checkpoint": (
+        changed(("            if asked.checkpoint:\n", "            if False:\n")),
+        (KILLED, "No file was written to --checkpoint.", ""),
     ),
-    "test samples repeated so that all ranks have as many": Broken(
+    "test samples repeated so that all ranks have as many": (
         changed(
             (
                 "torch.arange(dist.get_rank(), TEST, dist.get_world_size())",
                 "(torch.arange(dist.get_rank(), TEST + TEST % dist.get_world_size(), dist.get_world_size()) % TEST)",
             )
         ),
-        "uneven data",
-        "on 2 ranks, `tested` is 302 instead of 301: some samples are counted twice.",
-        "without padding",
+        (UNEVEN, "On 2 ranks, `tested` is 302 instead of 301: some samples are counted twice.", "without padding"),
     ),
-    "a mean of means in the test loss": Broken(
+    "the last test sample is left out": (
+        changed(("torch.arange(dist.get_rank(), TEST,", "torch.arange(dist.get_rank(), TEST // 2 * 2,")),
+        (UNEVEN, "`tested` is 300 instead of 301: some samples are left out.", "without padding"),
+    ),
+    "a mean of means in the test loss": (
         changed(
             (SUMS, "    sums[0] /= (tags[dist.get_rank() :: dist.get_world_size()] != PADDING).sum()\n" + SUMS),
             ('"test_loss": loss / (tags != PADDING).sum().item()', '"test_loss": loss / dist.get_world_size() * 1.01'),
         ),
-        "uneven data",
-        "test_loss is",
-        "divide once at the end",
+        (UNEVEN, "test_loss is", "divide once at the end"),
     ),
-    "results of rank 0 only": Broken(
+    "results of rank 0 only": (
         changed(("    dist.all_reduce(total)\n", ""), ("    dist.all_reduce(sums)\n", "")),
-        "uneven data",
-        "on 2 ranks, `tested` is 151 instead of 301: it is the share of one rank.",
-        "sums and counts on each rank, all_reduce them",
-        lines=("train_loss is", "test_loss is", "correct is"),
+        (
+            UNEVEN,
+            "On 2 ranks, `tested` is 151 instead of 301: it is the share of one rank.",
+            "sums and counts on each rank, all_reduce them",
+        ),
     ),
-    "train loss of rank 0 only": Broken(
-        changed(("    dist.all_reduce(total)\n", "")), "uneven data", "on 2 ranks, train_loss is"
+    "train loss of rank 0 only": (
+        changed(("    dist.all_reduce(total)\n", "")),
+        (UNEVEN, "On 2 ranks, train_loss is", "divide once at the end"),
     ),
-    "the smaller last batch is dropped": Broken(
+    "the smaller last batch is dropped": (
         changed(("in order.split(BATCH)", "in order[: TRAIN // BATCH * BATCH].split(BATCH)")),
-        "uneven data",
-        "on 2 ranks, 58 training samples are lost in two epochs.",
+        (UNEVEN, "On 2 ranks, 0 extra training samples enter the model and 58 are lost in two epochs.", ""),
     ),
-    "the last checkpoint is read again before rank 0 has written it": Broken(
+    "the last checkpoint is read again before rank 0 has written it": (
         changed(
             (
                 OUT,
@@ -148,52 +126,44 @@ BROKEN = {
                 "        time.sleep(0.5)\n"
                 '        net.load_state_dict(torch.load(asked.checkpoint, weights_only=True)["model"])\n' + OUT,
             ),
-            ("import os\n", "import os\nimport time\n"),
+            IMPORT,
         ),
-        "a slow rank",
-        "with a late and a slow rank, the final weights differ by",
-        "dist.barrier()",
+        (SLOW, "With a late and a slow rank, the final weights differ by", "dist.barrier()"),
     ),
-    "a collective call on rank 0 only": Broken(
-        changed(
-            (OUT, "    if dist.get_rank() == 0:\n        dist.barrier()\n    time.sleep(600)\n" + OUT),
-            ("import os\n", "import os\nimport time\n"),
+    "a collective call on rank 0 only": (
+        changed((OUT, "    if dist.get_rank() == 0:\n        dist.barrier()\n    time.sleep(600)\n" + OUT), IMPORT),
+        (
+            KILLED,
+            "Hang or timeout: on 2 ranks the script did not end within",
+            "explain --nproc-per-node 2 my_train.py --epochs 3 --checkpoint FILE.pt --out FILE.json`",
         ),
-        "killed and resumed",
-        "hang or timeout: on 2 ranks the script did not end within",
-        "python -m ddp_lessons explain --nproc-per-node 2",
-        limit=40.0,
     ),
-    "an exception on the second rank": Broken(
+    "an exception on the second rank": (
         changed((SEED, SEED + "    if dist.get_rank() == 1:\n        raise ValueError('no data')\n")),
-        "killed and resumed",
-        "on 2 ranks the script failed: ValueError: no data",
-        "python -m ddp_lessons explain --nproc-per-node 2",
+        (KILLED, "On 2 ranks the script failed: ValueError: no data.", "python -m ddp_lessons explain"),
     ),
-    "no --out": Broken(
+    "no --out": (
         changed(("if asked.out and dist.get_rank() == 0:", "if False:")),
-        "killed and resumed",
-        "on 2 ranks the script ended without writing the file given by --out.",
+        (KILLED, "in the file given by --out (FileNotFoundError:", "let rank 0 write train_loss, test_loss, correct"),
     ),
-    "garbage in --out": Broken(
+    "garbage in --out": (
         changed(("json.dump(result, file)", "file.write('loss: 0.1')")),
-        "killed and resumed",
-        "holds no JSON object of numbers.",
+        (
+            KILLED,
+            "On 2 ranks the script leaves no JSON object of numbers in the file given by --out (JSONDecodeError:",
+            "",
+        ),
     ),
-    "a result without a number": Broken(
+    "a result without a number": (
         changed(('"tested": tested}', '"seen": tested}')),
-        "killed and resumed",
-        "the file given by --out has no number 'tested'.",
+        (KILLED, "no JSON object of numbers in the file given by --out (KeyError: 'tested').", ""),
     ),
-    "unknown arguments": Broken(
+    "unknown arguments": (
         changed(('    parser.add_argument("--out")\n', "")).replace("asked.out", "None"),
-        "killed and resumed",
-        "unrecognized arguments: --out",
+        (KILLED, "unrecognized arguments: --out", ""),
     ),
-    "endless output": Broken(
+    "endless output": (
         changed((INIT, INIT + "    while True:\n        print('x' * 100_000)\n")),
-        "killed and resumed",
-        "printed more than 20 MB.",
+        (KILLED, "printed more than 20 MB.", "print one line per epoch"),
     ),
 }
-assert MODEL not in [one.source for one in BROKEN.values()]

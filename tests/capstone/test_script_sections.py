@@ -8,7 +8,6 @@ import pytest
 from nights import by_day, nightly
 
 from ddp_lessons import check
-from ddp_lessons.capstone import script_runs
 from ddp_lessons.capstone.script_sections import BEGIN, FINISHED, SECTIONS, continue_with, functions_of, put_into
 
 SCRIPT = FINISHED.read_text(encoding="utf-8")
@@ -29,7 +28,7 @@ WRONG = [
         "    dist.all_reduce(counts[1:])\n",
         "images are correct, on one rank",
     ),
-    ("checkpoint", "if path and dist.get_rank() == 0:", "if path:", "on 2 ranks the script failed"),
+    ("checkpoint", "if path and dist.get_rank() == 0:", "if path:", "On 2 ranks the script failed"),
     ("checkpoint", 'f"{path}.new")\n        os.replace(f"{path}.new", path)', "path)", "leaves a broken file"),
     ("checkpoint", 'return saved["epoch"]', "return 0", "it trains finished epochs again"),
     (
@@ -89,12 +88,6 @@ def test_without_the_file_or_a_known_section_it_says_so() -> None:
     assert "There is no file train.py here" in check.training_script("sampler").text
     with pytest.raises(ValueError, match="section is one of 'sampler', 'evaluation', 'checkpoint', 'accumulation'"):
         check.training_script("sampling")
-
-
-def test_without_torchrun_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(script_runs, "TORCHRUN", "torch.distributed.not_there")
-    written(SCRIPT)
-    assert check.training_script("sampler").verdict == "could not judge"
 
 
 def test_functions_replace_those_of_the_same_name_or_come_before_main() -> None:

@@ -23,7 +23,7 @@ from ddp_lessons.sameness.rank_watch import Watcher, plain_name
 from ddp_lessons.sameness.rounding_limits import Limits
 from ddp_lessons.sameness.run_records import CannotRead, RankRecord, Run, read_record
 from ddp_lessons.sameness.sameness_command import copy_of_folder
-from ddp_lessons.sameness.sameness_report import judged
+from ddp_lessons.sameness.sameness_report import NOT_SHARED, judged, report_of
 from ddp_lessons.sameness.snapshots import SUMS, sketch
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -145,6 +145,12 @@ def test_the_report_of_the_same_training() -> None:
     assert (report.same, report.cause, report.step) == (True, "", None)
     assert len(report.gradients["2 ranks"]) == 3
     assert all(number < report.limit for number in report.gradients["2 ranks"])
+
+
+def test_that_the_ranks_share_no_work_is_said_of_several_ranks_only() -> None:
+    one = Run((trained(),))
+    assert NOT_SHARED not in report_of([one, one]).lines
+    assert NOT_SHARED in report_of([one, Run((trained(), trained()))]).lines
 
 
 def test_the_report_names_step_parameter_cause_and_what_to_do() -> None:
