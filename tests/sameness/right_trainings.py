@@ -33,6 +33,7 @@ from tiny_trainings import (
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.func import functional_call, grad, vmap
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
@@ -389,10 +390,30 @@ WIDE = layers(lambda: nn.Linear(4, 241), nn.Tanh, lambda: nn.Linear(241, 241), n
 ODD = (1, 3)
 six = functools.partial(shards, steps=6)
 
+
+def gradients_of_samples(rank: int, world_size: int) -> None:
+    """Each sample's gradient is limited before they are added up."""
+    model = net()
+    weights = {name: one.detach().clone() for name, one in model.named_parameters()}
+    optimizer = torch.optim.SGD(weights.values(), lr=0.1)
+
+    def loss(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
+        return F.mse_loss(functional_call(model, weights, inputs.unsqueeze(0)), targets.unsqueeze(0))
+
+    for inputs, targets in shards(rank, world_size):
+        gradients = vmap(grad(loss), in_dims=(None, 0, 0))(weights, inputs, targets)
+        for name, one in weights.items():
+            one.grad = gradients[name].clamp(-1, 1).sum(0)
+            dist.all_reduce(one.grad)
+            one.grad /= BATCH
+        optimizer.step()
+
+
 RIGHT = [
     Program("turned_by_rounding", turned_by_rounding),
     Program("pictures", pictures),
     Program("averaged_by_hand", by_hand()),
+    Program("gradients_of_samples", gradients_of_samples),
     Program("with_ddp", training()),
     Program("averaged_in_one_message", by_hand(averaged_in_one_message), ranks=ODD),
     Program("asynchronous_averages", asynchronous_averages),
