@@ -94,7 +94,7 @@ bench: setup .venv/.dev  ## compare launch with other launchers, and measure tra
 
 # make gpu EXPERIMENTS="speed overlap"    without it also the lessons whose cells take a GPU if there is one
 gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it
-	@$(py) -m authoring.gpu $(EXPERIMENTS)
+	@$(py) -m authoring gpu $(EXPERIMENTS)
 	@$(if $(EXPERIMENTS),,$(py) -m pytest -q --nbval $$(grep -lE 'cuda\.(is_available|device_count)\(\)|try_backends\(\)' notebooks/[0-9]*.ipynb))
 
 hosted: setup  ## write the lessons for Colab and Kaggle into build/hosted

@@ -5,7 +5,6 @@ The ranks of each are its own, with a time limit, so one that fails or hangs cos
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import time
@@ -16,6 +15,7 @@ import torch
 from ddp_lessons.gpu import peak_memory, step_rates, stream_overlap
 from ddp_lessons.gpu.gpu_measurements import Measured, as_recorded, keep
 from ddp_lessons.show.programs.printed import in_columns
+from ddp_lessons.workshop.doctor import check_gpu
 
 EXPERIMENTS: dict[str, Callable[[str], Measured]] = {
     "memory": peak_memory.measure,
@@ -24,16 +24,13 @@ EXPERIMENTS: dict[str, Callable[[str], Measured]] = {
 }
 
 
-def main(arguments: Sequence[str], device: str = "cuda") -> int:
-    parser = argparse.ArgumentParser(prog="python -m authoring.gpu", description=__doc__)
-    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
-    asked = parser.parse_args(arguments).experiments or list(EXPERIMENTS)
-    if unknown := [name for name in asked if name not in EXPERIMENTS]:
-        parser.error(f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
+def main(experiments: Sequence[str], device: str = "cuda") -> int:
+    if unknown := set(experiments) - set(EXPERIMENTS):
+        raise ValueError(f"there is no experiment {min(unknown)!r}; there are {', '.join(EXPERIMENTS)}")
     if device == "cuda" and not torch.cuda.device_count():
         print(no_gpu(), file=sys.stderr)
         return 1
-    rows = [run_and_record(name, device) for name in asked]
+    rows = [run_and_record(name, device) for name in experiments or EXPERIMENTS]
     print("\n".join(in_columns([["experiment", "result", "took", "why"], *rows])))
     results = [result for _, result, *_ in rows]
     if "passed" in results:
@@ -45,8 +42,6 @@ def no_gpu() -> str:
     """Two lines: what is missing, and what to do."""
     if shutil.which("nvidia-smi") is None:
         return "make gpu: no NVIDIA GPU on this machine.\nNext: run it on a machine with one. Nothing was recorded."
-    from ddp_lessons.workshop.doctor import check_gpu
-
     unseen = check_gpu()
     return f"make gpu: torch sees no GPU: {unseen.found}.\nNext: {unseen.remedy} Nothing was recorded."
 
@@ -60,7 +55,3 @@ def run_and_record(name: str, device: str) -> list[str]:
     except Exception as error:
         result, why = "failed", as_recorded(error)
     return [name, result, f"{time.monotonic() - begin:.0f} s", why]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
