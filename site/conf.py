@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 SITE = Path(__file__).resolve().parent
-sys.path[:0] = [str(SITE), str(SITE.parent)]
+sys.path.insert(0, str(SITE))
 
-from excerpts import load_texts, write_texts  # noqa: E402
-from living import FIRST_PAGE  # noqa: E402
+from docutils import nodes  # noqa: E402
+from first_page import first_page  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
 import ddp_lessons  # noqa: E402
@@ -20,7 +21,7 @@ author = "the authors of ddp-lessons"
 version = release = ddp_lessons.__version__
 language = "en"
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "pictures"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
 # the lessons with stored outputs
 nb_execution_mode = "off"
@@ -62,9 +63,6 @@ html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {"navigation_with_keys": False}
 
-linkcheck_timeout = 20
-linkcheck_retries = 2
-linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*", r"https://ui\.perfetto\.dev"]
 
 
 def readable(app: object, what: str, name: str, thing: object, options: object, signature: str, returns: str) -> object:
@@ -74,8 +72,29 @@ def readable(app: object, what: str, name: str, thing: object, options: object, 
 
 def prepare_page(app: Sphinx, page: str, template: str, context: dict[str, object], tree: object) -> None:
     if page == "index":
-        context |= json.loads((Path(app.srcdir) / FIRST_PAGE).read_text(encoding="utf-8"))
-    load_texts(app, page)
+        context |= first_page()
+    if page == "search":
+        app.add_js_file("texts.js")
+
+
+def write_texts(app: Sphinx, error: Exception | None) -> None:
+    """The texts of all pages in one script, so that the search can show excerpts even from disk.
+
+    From disk a page may not read another page, but it may load a script.
+    """
+    if error or app.builder.name != "html":
+        return
+    searched = (page for page in sorted(app.env.found_docs) if "no-search" not in app.env.metadata[page])
+    script = f"globalThis.ddpTexts = {json.dumps({page: text_of(app.env.get_doctree(page)) for page in searched})}\n"
+    (Path(app.outdir) / "_static" / "texts.js").write_text(script, encoding="utf-8")
+
+
+def text_of(page: nodes.document) -> str:
+    """The page's text without pictures, quizzes and other raw HTML."""
+    left_out = (nodes.comment, nodes.raw, nodes.Invisible)
+    found = (node for node in page.findall(nodes.TextElement) if not isinstance(node, left_out))
+    texts = [node.astext() for node in found if not isinstance(node.parent, nodes.TextElement)]
+    return re.sub(r"\s+", " ", " ".join(texts)).strip()
 
 
 def setup(app: Sphinx) -> None:

@@ -1,73 +1,66 @@
-"""A lesson as a page: with interactive figures, with its quiz, and with the outputs to predict folded."""
+"""A lesson for readers without a kernel: its figures move, its quiz asks, and the outputs to predict are folded."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import nbformat
-from living import bring_to_life
 
-from authoring.hosted import links
 from ddp_lessons.quiz.question import questions_of
 from ddp_lessons.quiz.question_text import as_interactive_page
+from ddp_lessons.show.figures.figure import living_svg_in, page_of
+from ddp_lessons.workshop.stored_outputs import FIGURE
 
+ROOT = Path(__file__).resolve().parents[1]
+LESSONS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
 ASKS = re.compile(r"^quiz\.questions\((\d+)\)", re.M)
 PREDICT = re.compile(r"\bPredict\b")
 HAS_CONTROLS = re.compile(r"^show\.explore_\w+\(", re.M)
-TO_RUN = "Run the next cell and choose."  # before the questions, which are there on a page
-OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
-
+CONTROLS = "<p>In JupyterLab, this figure has controls. Here you see it for one choice.</p>"
 ABOUT = """
 ```{{container}} about-this-page
 This lesson has stored outputs and interactive figures. Where it says *Predict*, guess first, then open *Reveal*.
 To run and change it, open `{}` in JupyterLab ([how to install](../docs/install.md)).
 ```"""
+make: Any = nbformat.v4
 
 
-def page_of(notebook: Any, file: str, address: str | None = None) -> Any:
-    """The notebook, changed for readers without a kernel; with links to hosts, if the repository has an address."""
+@cache
+def read_lesson(lesson: str) -> Any:
+    return nbformat.read(ROOT / lesson, as_version=4)  # type: ignore[no-untyped-call]
+
+
+def title_of(lesson: str) -> str:
+    heading, _, _ = read_lesson(lesson).cells[0].source.partition("\n")
+    return str(heading).removeprefix("# ").replace("`", "")
+
+
+def lesson_page(notebook: Any, file: str) -> Any:
+    """The notebook, changed in place."""
     predicting = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            predicting = bool(PREDICT.search(last_section(cell.source)))
-            cell.source = cell.source.replace(TO_RUN, "Choose an answer to each question.")
+            last_section = re.split(r"^(?:#+ |\*\*Why)", cell.source, flags=re.M)[-1]  # a *Why* ends a prediction
+            predicting = bool(PREDICT.search(last_section))
+            cell.source = cell.source.replace("Run the next cell and choose.", "Choose an answer to each question.")
             continue
-        put_quiz(cell)
-        leave_out_widgets(cell)
-        bring_to_life(cell)
-        say_what_has_controls(cell)
+        if asked := ASKS.search(cell.source):  # with the script, which isn't stored
+            page = as_interactive_page(int(asked[1]), questions_of(int(asked[1])))
+            cell.outputs = [make.new_output("display_data", {"text/html": page})]
+        for output in cell.outputs:
+            if still := output.get("data", {}).get(FIGURE):
+                output.data = {"text/html": page_of(living_svg_in(still), words_of(output))}
+        if cell.outputs and HAS_CONTROLS.search(cell.source):  # what they change is computed by a kernel
+            cell.outputs.append(make.new_output("display_data", {"text/html": CONTROLS}))
         if cell.outputs and (predicting or PREDICT.search(cell.source)):
             cell.metadata["tags"] = ["hide-output"]
     notebook.cells[0].source += f"\n{ABOUT.format(file)}"
-    if hosts := links(address, file):
-        notebook.cells[0].source += "\n\n" + " · ".join(f"[Open in {host}]({link})" for host, link in hosts.items())
     return notebook
 
 
-def last_section(text: str) -> str:
-    """The text right before the next cell; a *Why* ends a prediction."""
-    return re.split(r"^(?:#+ |\*\*Why)", text, flags=re.M)[-1]
-
-
-def put_quiz(cell: Any) -> None:
-    """Ask the questions with the script, which isn't stored."""
-    if asked := ASKS.search(cell.source):
-        lesson = int(asked[1])
-        page = {"text/html": as_interactive_page(lesson, questions_of(lesson))}
-        make: Any = nbformat.v4
-        cell.outputs = [make.new_output("display_data", page)]
-
-
-def say_what_has_controls(cell: Any) -> None:
-    """What they change is computed by a kernel."""
-    if cell.outputs and HAS_CONTROLS.search(cell.source):
-        make: Any = nbformat.v4
-        said = {"text/html": "<p>In JupyterLab, this figure has controls. Here you see it for one choice.</p>"}
-        cell.outputs.append(make.new_output("display_data", said))
-
-
-def leave_out_widgets(cell: Any) -> None:
-    """Remove widgets; each comes with a picture or a text that needs no kernel."""
-    for output in cell.outputs:
-        output.get("data", {}).pop(OF_A_KERNEL, None)
+def words_of(output: Any) -> str:
+    """The alternative text of a figure."""
+    return str(output.metadata.get(FIGURE, {}).get("alt", ""))

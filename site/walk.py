@@ -13,15 +13,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-FETCHED = {
-    "script": "src",
-    "img": "src",
-    "iframe": "src",
-    "source": "src",
-    "video": "src",
-    "audio": "src",
-    "embed": "src",
-}
 FETCHED_LINKS = {"stylesheet", "icon", "preload", "modulepreload", "prefetch", "preconnect", "manifest"}
 IN_STYLE = re.compile(r"(?:url\(|@import\s+)[\"']?((?:https?:)?//[^\"')\s]+)")
 MADE_BY_SCRIPT = "genindex"  # Sphinx creates the anchors of letters in the page
@@ -32,7 +23,7 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.goals: set[str] = set()
+        self.goals = {"top"}
         self.links: list[str] = []
         self.fetched: list[str] = []
         self.without_words: list[str] = []
@@ -46,8 +37,8 @@ class Page(HTMLParser):
             self.links.append(about["href"])
         if tag == "img" and "alt" not in about:
             self.without_words.append(about.get("src", ""))
-        if tag in FETCHED and FETCHED[tag] in about:
-            self.fetched.append(about[FETCHED[tag]])
+        if "src" in about:
+            self.fetched.append(about["src"])
         if tag == "link" and FETCHED_LINKS & set(about.get("rel", "").split()):
             self.fetched.append(about.get("href", ""))
 
@@ -65,9 +56,9 @@ def is_outside(address: str) -> bool:
 def complaints(folder: Path) -> Iterator[str]:
     """A sentence for each fault, by page."""
     for page in sorted(folder.rglob("*.html")):
-        if "_static" in page.relative_to(folder).parts:  # skip files of other projects
-            continue
         name, content = page.relative_to(folder), read(page)
+        if "_static" in name.parts:  # files of other projects
+            continue
         yield from (f"{name}: asks for {one}, which is outside" for one in content.fetched if is_outside(one))
         yield from (f"{name}: a picture without words: {one[:80]}" for one in content.without_words)
         inside = [one for one in content.links + content.fetched if not is_outside(one) and not one.startswith("data:")]
@@ -83,19 +74,13 @@ def dead(link: str, page: Path) -> str | None:
     if not goal.exists():
         return f"{link} leads to nothing"
     anchor = unquote(parts.fragment)
-    if anchor and goal.suffix == ".html" and goal.stem != MADE_BY_SCRIPT and anchor not in read(goal).goals | {"top"}:
+    if anchor and goal.suffix == ".html" and goal.stem != MADE_BY_SCRIPT and anchor not in read(goal).goals:
         return f"{link} leads to a page that has no {anchor}"
     return None
 
 
-def main() -> int:
-    folder = Path(sys.argv[1])
-    pages = len(list(folder.rglob("*.html")))
-    found = list(complaints(folder))
-    print(*found, sep="\n", end="\n" * bool(found))
-    print(f"{folder}: {pages} pages, {len(found)} complaints")
-    return 1 if found or not pages else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    folder = Path(sys.argv[1])
+    pages, found = len(list(folder.rglob("*.html"))), list(complaints(folder))
+    print(*found, f"{folder}: {pages} pages, {len(found)} complaints", sep="\n")
+    sys.exit(bool(found) or not pages)

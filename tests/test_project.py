@@ -135,8 +135,9 @@ def copy(tmp_path: Path) -> Copy:
     here = tmp_path / "a leçon"
     copy = Copy(here / "project")
     shutil.copytree(PROJECT / "ddp_lessons", copy.folder / "ddp_lessons", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("Makefile", "requirements.txt", "pyproject.toml"):
-        shutil.copy(PROJECT / name, copy.folder)
+    (copy.folder / "tools").mkdir()
+    for name in ("Makefile", "requirements.txt", "pyproject.toml", "tools/environment.sh"):
+        shutil.copy(PROJECT / name, copy.folder / name)
     (copy.folder / "notebooks").mkdir()
     for lesson in ("01_second.ipynb", "00_first.ipynb"):
         (copy.folder / "notebooks" / lesson).write_text('{"cells": []}')

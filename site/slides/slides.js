@@ -1,3 +1,39 @@
+// A page of 1280 x 720 never scrolls: what doesn't fit on it is set smaller, or continues on the next one.
+const PARTS = ":scope > :is(ul, ol) > li, :scope > table > tbody > tr, .line"
+const title = slide => slide.querySelector("h1, h2")
+const blocks = slide => [...slide.querySelectorAll(":scope > :not(h1, h2, aside)")]
+const isFull = slide => slide.scrollHeight > slide.clientHeight
+function setSize(slide) {
+  slide.classList.remove("is-full")
+  slide.classList.toggle("is-full", isFull(slide)) // with smaller code
+}
+function spill(slide) {
+  setSize(slide)
+  if (!isFull(slide)) return
+  const next = document.createElement("section"), heading = title(slide).cloneNode(true)
+  next.append(heading)
+  slide.after(next)
+  while (isFull(slide) && blocks(slide).length > 1) heading.after(blocks(slide).at(-1))
+  setSize(slide)
+  if (isFull(slide)) split(slide, heading)
+  blocks(next).length ? spill(next) : next.remove()
+}
+function split(slide, heading) {
+  const [block] = blocks(slide), rest = block.cloneNode(true)
+  const parts = [...block.querySelectorAll(PARTS)], others = [...rest.querySelectorAll(PARTS)]
+  while (isFull(slide) && parts.length > 1) parts.pop().remove()
+  for (const part of others.slice(0, parts.length)) part.remove()
+  for (const list of rest.querySelectorAll(":scope > ol")) list.start += parts.length
+  if (parts.length < others.length) heading.after(rest)
+}
+for (const code of document.querySelectorAll(".slides pre")) {
+  code.style.whiteSpace = "pre"
+  code.classList.toggle("is-wide", code.scrollWidth > code.clientWidth) // smaller, so that fewer lines break
+  code.style.whiteSpace = ""
+}
+document.querySelectorAll(".slides > section").forEach(spill)
+document.body.classList.remove("measuring")
+
 // What a cell answers comes with the next key: so the room can predict it first. On a phone a slide stays a slide.
 Reveal.initialize({
   hash: true, slideNumber: "c/t", width: 1280, height: 720, margin: 0, center: false, display: "flex", transition: "none",
