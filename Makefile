@@ -85,7 +85,7 @@ test-torch-range:  ## run the tests with the oldest and the newest supported tor
 	@for torch in torch==2.12.0 torch; do $(test_with_torch) || exit; done
 
 define test_with_torch
-mkdir -p build && grep -vE "^(torch|torchvision|setuptools)==" requirements-dev.txt > build/others.txt && \
+mkdir -p build && grep -vE "^(torch|torchvision|setuptools)==" tools/requirements-dev.txt > build/others.txt && \
 $(install) .venv-range -r build/others.txt -e . torchvision "$$torch" && \
 .venv-range/bin/python -m ddp_lessons pair && \
 .venv-range/bin/python -m pytest -n 3 $(by_file) tests --ignore=tests/browser --ignore=tests/texts && \
@@ -115,36 +115,36 @@ lists: setup  ## write the list of exercises and docs/where.md, and print the le
 
 # make notebooks LESSONS="3 09"    by number or a part of the name; make notebooks NOTEBOOKS_ARGS=--twice
 notebooks: setup  ## run lessons and store their outputs with the smallest diff
-	@$(py) -m authoring notebooks $(LESSONS) $(NOTEBOOKS_ARGS)
+	@$(py) -m tools.authoring notebooks $(LESSONS) $(NOTEBOOKS_ARGS)
 
 doctor: setup  ## check whether this machine is ready for the lessons
 	@$(py) -m ddp_lessons doctor
 
 bench: setup .venv/.dev  ## compare launch with other launchers, and measure training on two ranks
-	@$(install) .venv -c requirements-dev.txt -e ".[bench]"
-	for name in launch recording training; do $(py) -m benchmarks $$name || exit; done
+	@$(install) .venv -c tools/requirements-dev.txt -e ".[bench]"
+	for name in launch recording training; do $(py) -m tools.benchmarks $$name || exit; done
 
 # make gpu EXPERIMENTS="speed overlap"    without it also the lessons whose cells take a GPU if there is one
 gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it
-	@$(py) -m authoring gpu $(EXPERIMENTS)
+	@$(py) -m tools.authoring gpu $(EXPERIMENTS)
 	@$(if $(EXPERIMENTS),,$(py) -m pytest -q --nbval $$(grep -lE 'cuda\.(is_available|device_count)\(\)|try_backends\(\)' notebooks/[0-9]*.ipynb))
 
 hosted: setup  ## write the lessons for Colab and Kaggle into build/hosted
-	@$(py) -m authoring hosted
+	@$(py) -m tools.authoring hosted
 
 # two processes, because more would share the cores
 site: setup .venv/.dev  ## build the site of the lessons and docs, build/site/index.html, readable without a network
-	@rm -rf build/site && $(py) site/staging.py build/pages
-	@$(py) -m sphinx -c site -E -d build/doctrees -j 2 -q -b html -W --keep-going build/pages build/site
-	@$(py) site/walk.py build/site
+	@rm -rf build/site && $(py) -m tools.site.staging build/pages
+	@$(py) -m sphinx -c tools/site -E -d build/doctrees -j 2 -q -b html -W --keep-going build/pages build/site
+	@$(py) -m tools.site.walk build/site
 
 slides: setup .venv/.dev  ## build slides of the lessons, build/slides/index.html
-	@$(py) site/slides.py build/slides
-	@$(py) site/walk.py build/slides
+	@$(py) -m tools.site.slides build/slides
+	@$(py) -m tools.site.walk build/slides
 
 # make offline FOR="linux macos" PYTHONS="3.11 3.12 3.13" TORCH=cpu TAR=yes    or WITHOUT=torch; see docs/offline.md
 offline: setup  ## build a folder that installs the lessons without a network
-	@$(py) -m offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(TAR:%=--tar %) $(WITHOUT:%=--without %)
+	@$(py) -m tools.offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(TAR:%=--tar %) $(WITHOUT:%=--without %)
 
 clean:  ## remove the virtual environment and the files of tools
 	rm -rf .elsewhere .elsewhere-* .screenshots build *.egg-info .venv .venv.unfinished .venv-*
@@ -165,16 +165,16 @@ $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-pac
 	@echo "Checking whether torch and torchvision match: some seconds the first time."
 	@$(py) -m ddp_lessons pair && $(py) -m compileall -q ddp_lessons && pwd -P > $@
 
-.venv/.dev: requirements-dev.txt | $(ready)
-	@$(install) .venv -r requirements-dev.txt && touch $(ready) $@
+.venv/.dev: tools/requirements-dev.txt | $(ready)
+	@$(install) .venv -r tools/requirements-dev.txt && touch $(ready) $@
 
 # ipykernel 7.0 to 7.3 now and then loses a cell: the kernel is idle, and the cell never ends. torch and torchvision are
 # one release behind the newest, as hosted notebooks and mirrors are. What torch needs for a GPU has its exact versions
 # in torch itself, and with TORCH=cpu it stays out.
 pinned = torch==2.14.1 torchvision==0.29.1 ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*
-pins: setup  ## write requirements.txt and requirements-dev.txt from pyproject.toml, with the newest versions
+pins: setup  ## write requirements.txt and tools/requirements-dev.txt from pyproject.toml, with the newest versions
 	@$(call pin,requirements.txt,What the lessons run with)
-	@$(call pin,requirements-dev.txt,What contributors need on top,--extra dev -c requirements.txt)
+	@$(call pin,tools/requirements-dev.txt,What contributors need on top,--extra dev -c requirements.txt)
 
 # Writes $(1), which opens with $(2): exact versions for every supported Python on Linux and macOS.
 define pin

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,10 @@ import nbformat
 import pytest
 
 ROOT = Path(__file__).parent.parent
-sys.path.append(str(ROOT / "site"))
-from lesson_pages import LESSONS, read_lesson  # noqa: E402
-from slides import Slide, slides_of  # noqa: E402
-
-from ddp_lessons import show  # noqa: E402
-from ddp_lessons.quiz.question import questions_of  # noqa: E402
+from ddp_lessons import show
+from ddp_lessons.quiz.question import questions_of
+from tools.site.lesson_pages import LESSONS, read_lesson
+from tools.site.slides import Slide, slides_of
 
 make: Any = nbformat.v4
 TITLE = ("text", "# Title\n\nText.")

@@ -19,7 +19,7 @@ IN_SDISTS = {
 LEFT_OVER = ("__pycache__", ".ipynb_checkpoints", ".DS_Store")
 
 
-class BuildWithCourse(build_py):
+class BuildWithCourse(build_py):  # type: ignore[misc]
     """In an editable installation the lessons stay where they are: see ddp_lessons/own_files.py."""
 
     def run(self) -> None:
@@ -33,7 +33,7 @@ class BuildWithCourse(build_py):
                 shutil.copyfile(file, copy)
 
 
-class SourceWithCourse(sdist):
+class SourceWithCourse(sdist):  # type: ignore[misc]
     def make_distribution(self) -> None:
         self.filelist.extend(map(str, files_of(IN_SDISTS)))
         self.filelist.remove_duplicates()

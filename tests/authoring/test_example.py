@@ -10,7 +10,7 @@ import nbformat
 from ddp_lessons.own_files import read_toml
 
 PROJECT = Path(__file__).parents[2]
-EXAMPLE = PROJECT / "authoring" / "example"
+EXAMPLE = PROJECT / "tools" / "authoring" / "example"
 
 
 def test_the_example_is_a_notebook_with_a_plan_and_questions() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from authoring import hosted
-from authoring.__main__ import main
 from ddp_lessons import __version__
+from tools.authoring import hosted
+from tools.authoring.__main__ import main
 
 PROJECT = Path(__file__).parents[2]
 LESSON = PROJECT / "notebooks" / "00_start_four_ranks.ipynb"

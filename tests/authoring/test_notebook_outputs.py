@@ -13,9 +13,10 @@ import pytest
 from nbval.plugin import IPyNbCell
 from nights import nightly
 
-from authoring.__main__ import main
-from authoring.notebooks import FIGURE, VIEW, chosen, compared, looks, tidy
 from ddp_lessons import show
+from ddp_lessons.workshop.stored_outputs import FIGURE
+from tools.authoring.__main__ import main
+from tools.authoring.notebooks import VIEW, chosen, compared, looks, tidy
 
 make: Any = nbformat.v4
 files: Any = nbformat

@@ -16,7 +16,7 @@ from nights import by_day
 from processes import eventually
 from screen import WIDE, Screen
 
-from authoring.notebooks import VIEW
+from tools.authoring.notebooks import VIEW
 
 ALL = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 # what only a browser shows; of the others nbval tells as much

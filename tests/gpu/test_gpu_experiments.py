@@ -15,11 +15,11 @@ import pytest
 import torch
 from nights import by_day, nightly
 
-from authoring import gpu
-from authoring.__main__ import main
 from ddp_lessons.gpu import gpu_measurements
 from ddp_lessons.gpu.gpu_measurements import Measured, Ranks, as_recorded, ranks_on
 from ddp_lessons.gpu.stream_overlap import Span, drawn, overlap, spans_of
+from tools.authoring import gpu
+from tools.authoring.__main__ import main
 
 PROJECT = Path(__file__).parents[2]
 
@@ -130,7 +130,7 @@ def test_an_experiment_that_there_is_not_is_refused(capsys: pytest.CaptureFixtur
 @nightly
 def test_without_a_gpu_make_gpu_ends_at_once_with_a_message() -> None:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(PROJECT)}
-    command = [sys.executable, "-m", "authoring", "gpu"]
+    command = [sys.executable, "-m", "tools.authoring", "gpu"]
     ended = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("make gpu: ")

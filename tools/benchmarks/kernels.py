@@ -1,0 +1,133 @@
+"""A real Jupyter kernel: it takes cells, returns values, and leaves nothing running after `close`."""
+
+import ast
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty
+from subprocess import DEVNULL
+from tempfile import TemporaryDirectory
+from textwrap import shorten
+from typing import Any
+
+import psutil
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+ROOT = Path(__file__).parents[2]
+_MARK = "DDP_LESSONS_BENCHMARK"
+GIGABYTE = 1024**3
+
+
+class Family:
+    """A process and all that it started, found by a mark in their environment, also if they left their parent."""
+
+    def __init__(self) -> None:
+        self.mark = uuid.uuid4().hex
+        self.environment = {**os.environ, _MARK: self.mark, "PYTHONPATH": str(ROOT)}
+
+    def members(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get(_MARK) == self.mark:
+                    found.append(process)
+        return found
+
+    def bytes(self) -> int:
+        """The sum of proportional set sizes: a page shared by ten processes counts as a tenth for each."""
+        return int(sum(self._each(lambda process: process.memory_full_info().pss)))
+
+    def settle(self, limit_seconds: float = 20.0) -> None:
+        """Wait until no process of the family computes, so that one measurement does not disturb the next."""
+        deadline = time.monotonic() + limit_seconds
+        before, quiet = -1.0, 0
+        while quiet < 2 and time.monotonic() < deadline:
+            now = sum(self._each(lambda process: sum(process.cpu_times()[:2])))
+            quiet = quiet + 1 if now - before < 0.015 else 0
+            before = now
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End them all, including those started meanwhile."""
+        for _ in range(20):
+            if not (living := self.members()):
+                return
+            for process in living:
+                with suppress(psutil.Error):
+                    process.kill()
+            time.sleep(0.05)
+
+    def _each(self, measure: Callable[[psutil.Process], float]) -> Iterator[float]:
+        for process in self.members():
+            with suppress(psutil.Error):
+                yield measure(process)
+
+
+class CellFailed(Exception):
+    """A cell raised, hung, or killed its kernel."""
+
+
+class Kernel:
+    """One notebook's kernel, with its own family of processes and temporary folder."""
+
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        self.family = Family()
+        self.manager = KernelManager(kernel_name="python3")
+        self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
+        environment = {**self.family.environment, "TMPDIR": self.folder.name, **(variables or {})}
+        self.manager.start_kernel(env=environment, cwd=self.folder.name, stdout=DEVNULL, stderr=DEVNULL)
+        self.client: BlockingKernelClient = self.manager.client()
+        self.client.start_channels()
+        try:
+            self.client.wait_for_ready(timeout=60)
+        except RuntimeError:
+            self.close()
+            raise CellFailed("kernel died") from None
+
+    def __enter__(self) -> "Kernel":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def send(self, code: str, value: str = "None") -> str:
+        """Start a cell without waiting for it; `value` is an expression to read after it has run."""
+        return str(self.client.execute(code, allow_stdin=False, user_expressions={"value": value}))
+
+    def reply_to(self, message_id: str, timeout_seconds: float) -> dict[str, Any] | None:
+        """The reply to a cell, or None if it did not come in time. What cells print is read, as a page would."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            while self.client.iopub_channel.msg_ready():
+                self.client.get_iopub_msg(timeout=1)
+            try:
+                message = self.client.get_shell_msg(timeout=max(0, min(1, deadline - time.monotonic())))
+            except Empty:
+                if not self.manager.is_alive():
+                    raise CellFailed("kernel died") from None
+                if time.monotonic() > deadline:
+                    return None
+                continue
+            if message["parent_header"].get("msg_id") == message_id:
+                content: dict[str, Any] = message["content"]
+                return content
+
+    def run(self, code: str, value: str = "None", timeout_seconds: float = 120.0) -> Any:
+        """Run a cell and return the value, which must be a literal."""
+        reply = self.reply_to(self.send(code, value), timeout_seconds)
+        if reply is None:
+            raise CellFailed("hang")
+        if reply["status"] != "ok":
+            raise CellFailed(shorten(f"failed: {reply.get('ename')}: {reply.get('evalue')}", 160))
+        return ast.literal_eval(reply["user_expressions"]["value"]["data"]["text/plain"])
+
+    def close(self) -> None:
+        """SIGKILL the kernel and all remaining processes."""
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+        self.family.kill()
+        self.folder.cleanup()
