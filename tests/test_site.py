@@ -16,10 +16,11 @@ from nights import nightly
 from ddp_lessons.quiz.question import questions_of
 from ddp_lessons.quiz.question_text import as_interactive_page
 from ddp_lessons.show.figures.figure import living_svg_in
+from ddp_lessons.workshop.stored_outputs import FIGURE
+from tools.site.first_page import first_page
+from tools.site.lesson_pages import HAS_CONTROLS, LESSONS, lesson_page, title_of
 
 ROOT = Path(__file__).parent.parent
-from tools.site.first_page import first_page
-from tools.site.lesson_pages import FIGURE, HAS_CONTROLS, LESSONS, lesson_page, title_of
 
 GOOD = '<html><img src="a.png" alt=""><a href="b.html#there">b</a><a href="https://pytorch.org">out</a></html>'
 TROUBLES = {
@@ -39,7 +40,8 @@ def walk(folder: Path, page: str) -> tuple[int, str]:
     (folder / "a.png").write_bytes(b"")
     (folder / "b.html").write_text('<h1 id="there">b</h1>', encoding="utf-8")
     (folder / "a.html").write_text(page, encoding="utf-8")
-    done = subprocess.run([sys.executable, "-m", "tools.site.walk", folder], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-m", "tools.site.walk", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout
 
 
@@ -61,16 +63,19 @@ def test_a_style_sheet_that_asks_outside_is_named(tmp_path: Path) -> None:
 
 def test_nothing_built_is_a_complaint(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tools.site.walk", tmp_path], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "tools.site.walk", tmp_path], cwd=ROOT, capture_output=True, timeout=60
     )
     assert done.returncode == 1
+    assert b"0 pages" in done.stdout
 
 
 @pytest.fixture(scope="module")
 def laid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     (folder / "gone.md").write_text("# A page whose source is gone\n", encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "tools.site.staging", folder], check=True, capture_output=True, timeout=240)
+    subprocess.run(
+        [sys.executable, "-m", "tools.site.staging", folder], cwd=ROOT, check=True, capture_output=True, timeout=240
+    )
     return folder
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
-ROOT = Path(__file__).parent.parent
 from ddp_lessons import show
 from ddp_lessons.quiz.question import questions_of
 from tools.site.lesson_pages import LESSONS, read_lesson

@@ -26,7 +26,8 @@ from pygments.lexers import BashLexer, PythonLexer
 from ddp_lessons.quiz.question import questions_of
 from ddp_lessons.record.colors import RANK_COLORS, rank_color
 from ddp_lessons.show.figures.figure import living_svg_in, page_of
-from tools.site.lesson_pages import ASKS, FIGURE, LESSONS, PREDICT, read_lesson, title_of, words_of
+from ddp_lessons.workshop.stored_outputs import FIGURE
+from tools.site.lesson_pages import ASKS, LESSONS, PREDICT, read_lesson, title_of, words_of
 
 SITE = Path(__file__).resolve().parent
 PARTS_OF_REVEAL = (
@@ -122,7 +123,7 @@ def lead_of(prose: Sequence[str]) -> str:
     prose = [part for part in prose if not part.startswith(("```", "|", "- "))]
     asked = [part[part.index("**Predict") :] for part in prose if "**Predict" in part and PREDICT.search(part)]
     text = " ".join((asked or prose or [""])[-1].split())
-    first, *others = SENTENCE.findall(text) or [text]
+    first, *others = list[str](SENTENCE.findall(text)) or [text]
     for sentence in others if asked else []:
         if len(first + sentence) > LONGEST_QUESTION:
             break
