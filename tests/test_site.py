@@ -40,7 +40,7 @@ def walk(folder: Path, page: str) -> tuple[int, str]:
     (folder / "a.png").write_bytes(b"")
     (folder / "b.html").write_text('<h1 id="there">b</h1>', encoding="utf-8")
     (folder / "a.html").write_text(page, encoding="utf-8")
-    command = [sys.executable, "-m", "tools.site.walk", folder]
+    command = [sys.executable, "-m", "tools.site.walk", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout
 

@@ -27,8 +27,8 @@ then
 fi
 
 touch "$folder/.installing"
-uv() { command -v uv || command -v "$folder/bin/uv"; }
-if [ -n "$TORCH" ] && ! uv >/dev/null; then "$folder/bin/python" -m pip install uv; fi
-if uv=$(uv); then "$uv" pip install --python "$folder/bin/python" --compile-bytecode "$@"
+find_uv() { command -v uv || command -v "$folder/bin/uv"; }
+if [ -n "$TORCH" ] && ! find_uv >/dev/null; then "$folder/bin/python" -m pip install uv; fi
+if uv=$(find_uv); then "$uv" pip install --python "$folder/bin/python" --compile-bytecode "$@"
 else "$folder/bin/python" -m pip install --disable-pip-version-check "$@"; fi
 rm "$folder/.installing"

@@ -107,11 +107,9 @@ def run(lesson: Any, project: Path) -> Any:
         try:
             client.execute(env=environment(project))
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-            why = (
-                f"{error.ename}: {error.evalue}"
-                if isinstance(error, CellExecutionError)
-                else str(error).splitlines()[0]
-            )
+            why = str(error).splitlines()[0]
+            if isinstance(error, CellExecutionError):
+                why = f"{error.ename}: {error.evalue}"
             first_line = next(filter(str.strip, began[-1].source.splitlines()), "")
             raise NotStored(f"cell {began[-1].id} ({first_line}) stopped: {why}") from None
     return fresh
