@@ -2,8 +2,7 @@
 # All paths are relative, because make can't handle folder names with spaces.
 
 # make lab TORCH=cpu       the CPU build of torch, without an NVIDIA GPU (or any build that uv's --torch-backend knows)
-# make lab PYTHON=python3.12
-# make lab JUPYTER_ARGS="--no-browser --port 9999"
+# make lab PYTHON=python3.12 JUPYTER_ARGS="--no-browser --port 9999"
 TORCH =
 PYTHON =
 JUPYTER_ARGS =
@@ -11,8 +10,8 @@ JUPYTER_ARGS =
 py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
-.PHONY: help lab test nightly run-tests test-pip test-offline lessons test-browser lint lists notebooks
-.PHONY: hosted offline doctor bench gpu site slides links test-torch-range test-stacks test-with test-grading pins setup clean
+.PHONY: help lab test nightly run-tests lessons lint test-browser test-pip test-offline test-grading test-torch-range
+.PHONY: test-stacks lists notebooks doctor bench gpu hosted site slides offline pins setup clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -22,27 +21,25 @@ help:  ## show this list
 lab: setup  ## set up, then open a copy of the lessons (my_lessons/) in JupyterLab
 	@exec $(py) -m ddp_lessons start --jupyter $(JUPYTER_ARGS) $${CI:+--no-browser}
 
+# --- tests ----------------------------------------------------------------------------------------------------------
 # Each stage runs, also after one that failed; tests/stages.py then tries again what failed, and names it.
 STAGES = lint run-tests lessons $(CI:%=test-pip) $(CI:%=test-browser)
 test: setup .venv/.dev  ## set up, then run everything that must pass: lint, types, tests, lessons
 	@$(py) tests/stages.py $(STAGES)
 
 BESIDE_LOAD = run-tests-beside-load lessons-beside-load
-NIGHTLY = lint run-tests lessons test-browser $(BESIDE_LOAD) $(BESIDE_LOAD) $(BESIDE_LOAD) test-pip test-grading \
-  test-stacks test-torch-range
-nightly: setup .venv/.dev  ## everything: all cases and seeds, beside load, with other releases of torch; hours, 10 GB to download
-	@ALL=yes $(py) tests/stages.py $(NIGHTLY)
+nightly: setup .venv/.dev  ## everything: all cases and seeds, beside load, with other releases of torch; hours, 10 GB
+	@ALL=yes $(py) tests/stages.py lint run-tests lessons test-browser $(BESIDE_LOAD) $(BESIDE_LOAD) $(BESIDE_LOAD) \
+	  test-pip test-grading test-stacks test-torch-range
 
 # make run-tests ALL=yes    also what is marked nightly
-ALL ?=
-tests = $(py) -m pytest $(ALL:%=-m "")
-run-tests:
-	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs offline
-	$(tests) -n 3 $(by_file) --durations=10 tests --ignore=tests/browser --ignore=tests/texts
-
 # What the tests of a file share (a kernel, nodes, a Slurm) starts once. xdist would try a test that kills its worker
 # again in up to twelve new ones.
+ALL ?=
+tests = $(py) -m pytest $(ALL:%=-m "")
 by_file = --dist loadfile --max-worker-restart 1
+run-tests:
+	$(tests) -n 3 $(by_file) --durations=10 tests --ignore=tests/browser --ignore=tests/texts
 
 %-beside-load:  # a flake shows where there is little time for each process
 	$(py) -c 'while True: pass' & one=$$!; $(py) -c 'while True: pass' & trap "kill $$one $$!" EXIT; $(MAKE) $* ALL=
@@ -51,16 +48,20 @@ by_file = --dist loadfile --max-worker-restart 1
 # first. Three run at once, because many cells wait: for torchrun, for a timeout, for a network link that was cut.
 AT_ONCE ?= 3
 lessons: setup .venv/.dev  ## run every lesson, and compare its outputs with the stored ones
-	rm -rf .elsewhere && mkdir .elsewhere && cp notebooks/*.ipynb .elsewhere
-	mkdir -p build
+	rm -rf .elsewhere && mkdir -p .elsewhere build && cp notebooks/*.ipynb .elsewhere
 	DDP_LESSONS_MINUTES=build/minutes.json \
 	  $(py) -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder --nbval $$(ls -r .elsewhere/*.ipynb)
 	rm -rf .elsewhere
 
+lint: setup .venv/.dev  ## check style, types and texts: words, links, minutes, lists
+	$(py) -m ruff check .
+	$(py) -m ruff format --check .
+	$(py) -m pytest -q -p no:xdist tests/texts
+	$(py) -m mypy
+
 test-browser: setup .venv/.dev site slides  ## run the lessons and the site in a real browser; see .screenshots/
 	$(tests) -n 2 --dist loadgroup tests/browser
 
-# The set-up of a machine without uv: what CONTRIBUTING and README promise of pip is tried, on a lesson and some tests.
 test-pip: .venv-pip/.ready  ## run one lesson and ten tests where plain pip has installed the course
 	.venv-pip/bin/python -m ddp_lessons pair
 	.venv-pip/bin/python -m pytest --nbval notebooks/00_*.ipynb
@@ -71,91 +72,82 @@ test-pip: .venv-pip/.ready  ## run one lesson and ten tests where plain pip has 
 	.venv-pip/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -e .
 	touch $@
 
-lint: setup .venv/.dev  ## check style, types and texts: words, links, minutes, lists
-	$(py) -m ruff check .
-	$(py) -m ruff format --check .
-	$(py) -m pytest -q -p no:xdist tests/texts
-	$(py) -m mypy
+test-offline: setup .venv/.dev  ## download all wheels and install them without a network: 3 GB to download, 10 GB of disk
+	$(py) -m pytest -m "" tests/offline/test_without_a_network.py
 
+# An environment of its own, because nbgrader also extends JupyterLab.
+test-grading:  ## grade four lessons with nbgrader and Otter, in .venv-grading: half an hour, 6 GB of disk
+	@$(install) .venv-grading -r requirements.txt -e ".[grading]" $(torch_kind)
+	.venv-grading/bin/python -m pytest -m "" -n 2 tests/grading/test_graders.py
+
+# 2.12.0 is the oldest release that the course supports everywhere.
+test-torch-range:  ## run the tests with the oldest and the newest supported torch
+	@for torch in torch==2.12.0 torch; do $(test_with_torch) || exit; done
+
+define test_with_torch
+mkdir -p build && grep -vE "^(torch|torchvision|setuptools)==" tools/requirements-dev.txt > build/others.txt && \
+$(install) .venv-range -r build/others.txt -e . torchvision "$$torch" && \
+.venv-range/bin/python -m ddp_lessons pair && \
+.venv-range/bin/python -m pytest -n 3 $(by_file) tests --ignore=tests/browser --ignore=tests/texts && \
+.venv-range/bin/python -m pytest -n 3 --dist loadfile --nbval notebooks/[0-9]*.ipynb && rm -rf .venv-range
+endef
+
+# Each list in tests/stacks/ names its Python, which must be on PATH. TORCH=cpu takes the CPU build of the same torch.
+test-stacks: $(patsubst tests/stacks/%.txt,test-stack-%,$(wildcard tests/stacks/*.txt))  ## test with the packages of Colab
+
+# The course must replace none of the published packages. Run what needs no other machine or GPU.
+test-stack-%: PYTHON = $(lastword $(subst -, ,$*))
+test-stack-%:
+	@$(install) .venv-stack -r tests/stacks/$*.txt $(TORCH:%=--torch-backend %)
+	@$(install) .venv-stack -e ".[test]" expecttest jsonschema py-spy pytest-xdist pyyaml
+	@said=$$(.venv-stack/bin/python -m pip install --disable-pip-version-check --dry-run -r tests/stacks/$*.txt) && \
+	  case "$$said" in *"Would install"*) echo "$$said"; exit 1;; esac
+	@.venv-stack/bin/python -m ddp_lessons pair && .venv-stack/bin/python -m pytest -n 2 $(by_file) tests/run
+	@.venv-stack/bin/python -m pytest tests/test_older_notebooks.py tests/test_hosted_kernel.py tests/show/test_scaling.py \
+	  tests/show/test_every_figure.py tests/quiz/test_asking.py
+	@.venv-stack/bin/python -m pytest -n 2 --dist loadfile --nbval notebooks/0[0-8]_*.ipynb
+	@rm -rf .venv-stack
+
+# --- for authors and instructors ------------------------------------------------------------------------------------
 lists: setup  ## write the list of exercises and docs/where.md, and print the lessons' minutes for the guide
 	@$(py) docs/lesson_table.py
 	@$(py) docs/where.py
 
 # make notebooks LESSONS="3 09"    by number or a part of the name; make notebooks NOTEBOOKS_ARGS=--twice
 notebooks: setup  ## run lessons and store their outputs with the smallest diff
-	@$(py) -m authoring notebooks $(LESSONS) $(NOTEBOOKS_ARGS)
+	@$(py) -m tools.authoring notebooks $(LESSONS) $(NOTEBOOKS_ARGS)
 
 doctor: setup  ## check whether this machine is ready for the lessons
 	@$(py) -m ddp_lessons doctor
 
 bench: setup .venv/.dev  ## compare launch with other launchers, and measure training on two ranks
-	@$(call install,.venv,-c requirements-dev.txt -e ".[bench]")
-	for name in launch recording training; do $(py) -m benchmarks $$name || exit; done
+	@$(install) .venv -c tools/requirements-dev.txt -e ".[bench]"
+	for name in launch recording training; do $(py) -m tools.benchmarks $$name || exit; done
 
 # make gpu EXPERIMENTS="speed overlap"    without it also the lessons whose cells take a GPU if there is one
 gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it
-	@$(py) -m authoring.gpu $(EXPERIMENTS)
+	@$(py) -m tools.authoring gpu $(EXPERIMENTS)
 	@$(if $(EXPERIMENTS),,$(py) -m pytest -q --nbval $$(grep -lE 'cuda\.(is_available|device_count)\(\)|try_backends\(\)' notebooks/[0-9]*.ipynb))
 
 hosted: setup  ## write the lessons for Colab and Kaggle into build/hosted
-	@$(py) -m authoring hosted
-
-site: setup .venv/.dev  ## build the site of the lessons and docs, build/site/index.html, readable without a network
-	@$(py) site/staging.py build/pages
-	@$(sphinx) -b html -W --keep-going build/pages build/site
-	@$(py) site/walk.py build/site
-
-slides: setup .venv/.dev  ## build slides of the lessons, build/slides/index.html
-	@$(py) site/make_slides.py build/slides
-	@$(py) site/walk.py build/slides
-
-links: setup .venv/.dev  ## test the external links; needs the network
-	@$(py) site/staging.py build/pages
-	@$(py) site/outside.py || exit 0; $(sphinx) -b linkcheck build/pages build/links
+	@$(py) -m tools.authoring hosted
 
 # two processes, because more would share the cores
-sphinx = $(py) -m sphinx -c site -d build/doctrees -j 2 -q
+site: setup .venv/.dev  ## build the site of the lessons and docs, build/site/index.html, readable without a network
+	@rm -rf build/site && $(py) -m tools.site.staging build/pages
+	@$(py) -m sphinx -c tools/site -E -d build/doctrees -j 2 -q -b html -W --keep-going build/pages build/site
+	@$(py) -m tools.site.walk build/site
 
-# 2.12.0 is the oldest release that the course supports everywhere.
-test-torch-range:  ## run the tests with the oldest and the newest supported torch
-	@$(call test_with,torch==2.12.0)
-	@$(call test_with,torch)
+slides: setup .venv/.dev  ## build slides of the lessons, build/slides/index.html
+	@$(py) -m tools.site.slides build/slides
+	@$(py) -m tools.site.walk build/slides
 
-# Each list in tests/stacks/ names its Python, which must be on PATH. TORCH=cpu takes the CPU build of the same torch.
-test-stacks: $(patsubst tests/stacks/%.txt,test-stack-%,$(wildcard tests/stacks/*.txt))  ## test with the packages of Colab
-
-test-stack-%: PYTHON = $(lastword $(subst -, ,$*))
-test-stack-%:
-	@$(call test_stack,tests/stacks/$*.txt)
-
-# make test-with PYTHON=python3.13 WITH="torch==2.13.0 ipython<8.13"
-WITH =
-test-with:  ## run the tests with another Python or other packages than those of .venv
-	@$(call test_with,$(WITH))
-
-# FOR and PYTHONS name other machines than this one; TAR=yes also packs the folder into one file;
-# WITHOUT=torch leaves out torch and torchvision, if participants have them already
-# make offline FOR="linux macos" PYTHONS="3.11 3.12 3.13" TORCH=cpu
-FOR =
-PYTHONS =
-TAR =
-WITHOUT =
-offline: setup  ## build a folder that installs the lessons without a network; see docs/offline.md
-	@$(py) -m offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(TAR:%=--tar %) \
-	  $(WITHOUT:%=--without %)
-
-test-offline: setup .venv/.dev  ## download all wheels and install them without a network: 3 GB to download, 10 GB of disk
-	$(py) -m pytest -m "" tests/offline/test_without_a_network.py
-
-# An environment of its own, because nbgrader also extends JupyterLab.
-test-grading:  ## grade four lessons with nbgrader and Otter, in .venv-grading: half an hour, 6 GB of disk
-	@$(call make_venv,.venv-grading)
-	@$(call install,.venv-grading,-r requirements.txt -e ".[grading]" $(torch_of_this_kind))
-	.venv-grading/bin/python -m pytest -m "" -n 2 tests/grading/test_graders.py
+# make offline FOR="linux macos" PYTHONS="3.11 3.12 3.13" TORCH=cpu TAR=yes    or WITHOUT=torch; see docs/offline.md
+offline: setup  ## build a folder that installs the lessons without a network
+	@$(py) -m tools.offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(TAR:%=--tar %) $(WITHOUT:%=--without %)
 
 clean:  ## remove the virtual environment and the files of tools
-	rm -rf .elsewhere .elsewhere-* .screenshots build *.egg-info
-	rm -rf .venv .venv.unfinished .venv-pip .venv-range .venv-range.unfinished .venv-grading .venv-grading.unfinished
+	rm -rf .elsewhere .elsewhere-* .screenshots build *.egg-info .venv .venv.unfinished .venv-*
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -169,24 +161,20 @@ setup:  ## make .venv and install what the lessons need
 
 $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-packages .venv/.installing)
 	@echo "Setting up .venv: half a minute with uv, some minutes with pip."
-	@$(call make_venv,.venv)
-	@$(call install,.venv,-r requirements.txt -e . $(torch_of_this_kind))
+	@$(install) .venv -r requirements.txt -e . $(torch_kind)
 	@echo "Checking whether torch and torchvision match: some seconds the first time."
-	@$(py) -m ddp_lessons pair
-	@$(py) -m compileall -q ddp_lessons
-	@pwd -P > $@
+	@$(py) -m ddp_lessons pair && $(py) -m compileall -q ddp_lessons && pwd -P > $@
 
-.venv/.dev: requirements-dev.txt | $(ready)
-	@$(call install,.venv,-r requirements-dev.txt)
-	@touch $(ready) $@
+.venv/.dev: tools/requirements-dev.txt | $(ready)
+	@$(install) .venv -r tools/requirements-dev.txt && touch $(ready) $@
 
 # ipykernel 7.0 to 7.3 now and then loses a cell: the kernel is idle, and the cell never ends. torch and torchvision are
 # one release behind the newest, as hosted notebooks and mirrors are. What torch needs for a GPU has its exact versions
 # in torch itself, and with TORCH=cpu it stays out.
 pinned = torch==2.14.1 torchvision==0.29.1 ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*
-pins: setup  ## write requirements.txt and requirements-dev.txt anew from pyproject.toml, with the newest versions
+pins: setup  ## write requirements.txt and tools/requirements-dev.txt from pyproject.toml, with the newest versions
 	@$(call pin,requirements.txt,What the lessons run with)
-	@$(call pin,requirements-dev.txt,What contributors need on top,--extra dev -c requirements.txt)
+	@$(call pin,tools/requirements-dev.txt,What contributors need on top,--extra dev -c requirements.txt)
 
 # Writes $(1), which opens with $(2): exact versions for every supported Python on Linux and macOS.
 define pin
@@ -196,55 +184,5 @@ printf '%s\n' $(pinned:%='%') | uv pip compile --quiet --universal --python-vers
   sed "/^\(nvidia\|cuda\|triton\)-*/d; /os_name == 'nt'$$/d; /sys_platform == 'win32'$$/d"; } > $(1).new && mv $(1).new $(1)
 endef
 
-torch_of_this_kind = $(TORCH:%=--torch-backend % --reinstall-package torch --reinstall-package torchvision)
-
-# Makes a virtual environment in $(1), unless it is a working one. One whose making or an installation was cut off is made
-# again, because pip and uv take half a package for a whole one; what was downloaded is in their caches.
-define make_venv
-if [ -e $(1).unfinished ] || [ -e $(1)/.installing ] || ! $(1)/bin/python -c "$(is_new_enough)" 2>/dev/null; then \
-  python=$$($(find_python)) && touch $(1).unfinished && "$$python" -m venv --clear $(1) && rm $(1).unfinished; \
-fi
-endef
-
-is_new_enough = import sys; sys.exit(sys.version_info < (3, 10))
-define find_python
-for python in $(if $(PYTHON),"$(PYTHON)",python3 python python3.13 python3.12 python3.11 python3.10); do \
-  "$$python" -c "$(is_new_enough)" 2>/dev/null && echo "$$python" && exit; \
-done; \
-echo "The lessons need Python 3.10 or newer, and $(or $(PYTHON),python3) is not. Install one from python.org," \
-  "or say where it is: make lab PYTHON=/path/to/python" >&2; exit 1
-endef
-
-# Installs $(2) into $(1), with uv if available, else with pip. Only uv can choose a build of torch; then pip installs uv.
-define install
-touch $(1)/.installing; \
-if [ -n "$(TORCH)" ] && ! $(call find_uv,$(1)) >/dev/null; then $(1)/bin/python -m pip install uv || exit 1; fi; \
-if uv=$$($(call find_uv,$(1))); then "$$uv" pip install --python $(1)/bin/python --compile-bytecode $(2); \
-else $(1)/bin/python -m pip install --disable-pip-version-check $(2); fi && rm $(1)/.installing
-endef
-find_uv = { command -v uv || command -v $(1)/bin/uv; }
-
-# Makes a temporary environment (6 GB) with the tested packages, but with those in $(1), runs the tests, and removes it.
-define test_with
-trap 'rm -rf .venv-range .venv-range.unfinished' EXIT; trap 'exit 1' INT TERM; rm -rf .venv-range; \
-$(call make_venv,.venv-range) && names=$$(echo '$(1)' | sed 's/[<>=!~][^ ]*//g; s/ /|/g') && \
-grep -vE "^(torch|torchvision|setuptools|$$names)==" requirements-dev.txt > .venv-range/others.txt && \
-$(call install,.venv-range,-r .venv-range/others.txt -e . torchvision $(patsubst %,"%",$(1))) && \
-.venv-range/bin/python -m ddp_lessons pair && \
-.venv-range/bin/python -m pytest -n 3 $(by_file) tests --ignore=tests/browser --ignore=tests/texts && \
-.venv-range/bin/python -m pytest -n 3 --dist loadfile --nbval notebooks/[0-9]*.ipynb
-endef
-
-# Makes a temporary environment with the published packages in $(1), adds the course, which must replace none of them, and
-# runs the launcher's tests, tests of widgets in a kernel, and the lessons that need no other machine or GPU.
-define test_stack
-trap 'rm -rf .venv-stack .venv-stack.unfinished' EXIT; trap 'exit 1' INT TERM; rm -rf .venv-stack; \
-$(call make_venv,.venv-stack) && $(call install,.venv-stack,-r $(1) $(TORCH:%=--torch-backend %)) && \
-$(call install,.venv-stack,-e ".[test]" expecttest jsonschema py-spy pytest-xdist pyyaml) && \
-said=$$(.venv-stack/bin/python -m pip install --disable-pip-version-check --dry-run -r $(1)) && \
-case "$$said" in *"Would install"*) echo "$$said"; exit 1;; esac && \
-.venv-stack/bin/python -m ddp_lessons pair && .venv-stack/bin/python -m pytest -n 2 $(by_file) tests/run && \
-.venv-stack/bin/python -m pytest tests/test_older_notebooks.py tests/show/test_scaling.py tests/show/test_every_figure.py \
-  tests/quiz/test_asking.py tests/test_hosted_kernel.py && \
-.venv-stack/bin/python -m pytest -n 2 --dist loadfile --nbval notebooks/0[0-8]_*.ipynb
-endef
+install = PYTHON="$(PYTHON)" TORCH="$(TORCH)" sh tools/environment.sh
+torch_kind = $(TORCH:%=--torch-backend % --reinstall-package torch --reinstall-package torchvision)

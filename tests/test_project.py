@@ -58,7 +58,7 @@ def test_every_package_has_one_exact_version_that_the_package_s_ranges_allow(pyt
 
 
 def test_contributors_have_the_versions_of_learners() -> None:
-    assert set(map(str, pins("requirements.txt"))) <= set(map(str, pins("requirements-dev.txt")))
+    assert set(map(str, pins("requirements.txt"))) <= set(map(str, pins("tools/requirements-dev.txt")))
 
 
 def test_the_package_limits_nothing_from_above() -> None:
@@ -135,8 +135,9 @@ def copy(tmp_path: Path) -> Copy:
     here = tmp_path / "a leçon"
     copy = Copy(here / "project")
     shutil.copytree(PROJECT / "ddp_lessons", copy.folder / "ddp_lessons", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("Makefile", "requirements.txt", "pyproject.toml"):
-        shutil.copy(PROJECT / name, copy.folder)
+    (copy.folder / "tools").mkdir()
+    for name in ("Makefile", "requirements.txt", "pyproject.toml", "tools/environment.sh"):
+        shutil.copy(PROJECT / name, copy.folder / name)
     (copy.folder / "notebooks").mkdir()
     for lesson in ("01_second.ipynb", "00_first.ipynb"):
         (copy.folder / "notebooks" / lesson).write_text('{"cells": []}')

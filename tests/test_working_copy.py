@@ -97,7 +97,7 @@ def test_in_the_clone_an_assistant_is_sent_to_what_contributors_read() -> None:
     asked = (PROJECT / "AGENTS.md").read_text(encoding="utf-8")
     assert "(CONTRIBUTING.md)" in asked
     assert "ddp_lessons/workshop/tutor.md" in asked
-    assert (PROJECT / "CLAUDE.md").read_text(encoding="utf-8") == "@AGENTS.md\n"
+    assert (PROJECT / ".claude" / "CLAUDE.md").read_text(encoding="utf-8") == "@../AGENTS.md\n"
 
 
 def test_what_a_learner_wrote_or_ran_is_kept_and_a_new_version_comes_beside_it(lessons: Path, mine: Path) -> None:

@@ -1,7 +1,7 @@
 """The cases of the clinic: what each job was, its diagnosis, and the files of a real run of it.
 
-`cases/N.toml` describes a case. `cases/N/` has its program and what it left behind; `python -m authoring clinic N` runs
-it again.
+`cases/N.toml` describes a case. `cases/N/` has its program and what it left behind;
+`python -m tools.authoring clinic N` runs it again.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def attempt(function: Callable[Concatenate[P, A], D], place: Place[P], *args: A.
 
 
 def troubles() -> str:
-    """A table of what goes wrong with several nodes, as measured by `python -m benchmarks nodes`."""
+    """A table of what goes wrong with several nodes, as measured by `python -m tools.benchmarks nodes`."""
     return TROUBLES.read_text(encoding="utf-8").removesuffix("\n")
 
 

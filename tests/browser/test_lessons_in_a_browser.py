@@ -16,7 +16,7 @@ from nights import by_day
 from processes import eventually
 from screen import WIDE, Screen
 
-from authoring.storing import PICTURES, VIEW
+from tools.authoring.notebooks import VIEW
 
 ALL = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 # what only a browser shows; of the others nbval tells as much
@@ -30,7 +30,7 @@ def count_stored(notebook: Any) -> tuple[int, int]:
     """How many figures and widgets that live, and how many other images."""
     shown = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
     living = [data for data in shown if VIEW in data or FIGURE in data.get("text/html", "")]
-    return len(living), sum(bool(PICTURES & set(data)) for data in shown if data not in living)
+    return len(living), sum(any(kind.startswith("image/") for kind in data) for data in shown if data not in living)
 
 
 def count_published(notebook: Any) -> int:

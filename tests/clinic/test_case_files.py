@@ -17,11 +17,11 @@ from catalog.torch_analyzer import ask_torch, with_groups
 from evidence import EXPECTED, READERS
 from nights import nightly
 
-from authoring.clinic import make
 from ddp_lessons import clinic
 from ddp_lessons.clinic.clinic_cases import CASES, PROGRAM, Case
 from ddp_lessons.dumps.explain_command import explain_log
 from ddp_lessons.dumps.left_behind import read_left_behind
+from tools.authoring.clinic import make
 
 EACH = pytest.mark.parametrize("one", CASES.values(), ids=lambda one: f"case {one.number}")
 

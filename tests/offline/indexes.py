@@ -20,7 +20,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from places import leave_out
 
-from offline.__main__ import PAIR, TESTED, requirements, this_python
+from tools.offline.__main__ import PAIR, TESTED, requirements, this_python
 
 PROJECT = Path(__file__).parent.parent.parent
 TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
@@ -67,7 +67,7 @@ def pack(index: Path, folder: Path, *options: str) -> subprocess.CompletedProces
         "PIP_FIND_LINKS": index.as_uri(),
         "PIP_RETRIES": "0",
     }
-    command = [sys.executable, "-m", "offline", "--folder", str(folder), *options]
+    command = [sys.executable, "-m", "tools.offline", "--folder", str(folder), *options]
     return subprocess.run(command, cwd=PROJECT, env=environment, text=True, stdout=-1, stderr=subprocess.STDOUT)
 
 

@@ -12,8 +12,8 @@ import pytest
 from indexes import TORCH, TORCHVISION, install, needs_a_namespace, pack, small_index
 from nights import nightly
 
-from offline.__main__ import PROJECT, this_python
-from offline.pip_for import PYTHONS, SYSTEMS
+from tools.offline.__main__ import PROJECT, this_python
+from tools.offline.pip_for import PYTHONS, SYSTEMS
 
 pytestmark = nightly
 

@@ -87,6 +87,6 @@ def test_a_python_without_torch_or_with_an_old_one_is_refused(given: Path, tmp_p
 def test_fetched_wheels_are_installed_and_the_first_lesson_runs(tmp_path: Path) -> None:
     """With torch: this fetches 3 GB and installs 7 GB."""
     needs_a_namespace()
-    subprocess.run([sys.executable, "-m", "offline"], cwd=PROJECT, check=True)
+    subprocess.run([sys.executable, "-m", "tools.offline"], cwd=PROJECT, check=True)
     given = PROJECT / "dist" / "ddp-lessons-offline"
     assert "torch" in packages_after_install(given, Path(sys.executable), tmp_path / "home of anna, à Paris")

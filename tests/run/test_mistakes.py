@@ -10,7 +10,7 @@ from catalog.sentences import stored
 from catalog.verdicts import missing_in
 from nights import by_day
 
-# `python -m benchmarks hangs` makes them all; DistributedDataParallel takes a second on each rank to be built
+# `python -m tools.benchmarks hangs` makes them all; DistributedDataParallel takes a second on each rank to be built
 CASES = [(one, size) for one in MISTAKES for size in one.world_sizes[: 1 if one.is_slow else None : 2]]
 
 

@@ -12,11 +12,7 @@ from lesson_cells import EXERCISES, NOTEBOOKS
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "ddp_lessons"
 USERS = [
-    *(
-        file
-        for folder in ("authoring", "benchmarks", "scripts", "site", "docs")
-        for file in (PROJECT / folder).rglob("*.py")
-    ),
+    *(file for folder in ("scripts", "tools", "docs") for file in (PROJECT / folder).rglob("*.py")),
     *PACKAGE.rglob("*.py"),
     *NOTEBOOKS,
     PROJECT / "pyproject.toml",

@@ -1,5 +1,0 @@
-"""Pack the course for machines without a network: one folder with wheels, among them the course's own, and install.py.
-
-python -m offline            what `make offline` runs
-install.py, READ-ME.txt      copied into the folder; install.py runs on the participant's plain Python
-"""

@@ -1,0 +1,1 @@
+"""What makes the course: lessons, site, wheels, and measurements. Learners don't need it."""

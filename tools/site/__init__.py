@@ -1,0 +1,1 @@
+"""The site of the lessons and docs, and the slides."""
