@@ -99,7 +99,7 @@ test-stacks: $(patsubst tests/stacks/%.txt,test-stack-%,$(wildcard tests/stacks/
 test-stack-%: PYTHON = $(lastword $(subst -, ,$*))
 test-stack-%:
 	@$(install) .venv-stack -r tests/stacks/$*.txt $(TORCH:%=--torch-backend %)
-	@$(install) .venv-stack -e ".[test]" expecttest jsonschema py-spy pytest-xdist pyyaml
+	@$(install) .venv-stack -e ".[test]" expecttest py-spy pytest-xdist pyyaml
 	@said=$$(.venv-stack/bin/python -m pip install --disable-pip-version-check --dry-run -r tests/stacks/$*.txt) && \
 	  case "$$said" in *"Would install"*) echo "$$said"; exit 1;; esac
 	@.venv-stack/bin/python -m ddp_lessons pair && .venv-stack/bin/python -m pytest -n 2 $(by_file) tests/run

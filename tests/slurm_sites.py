@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 from typing import Any
 
@@ -39,11 +38,6 @@ def is_repaired(site: SlurmOnMachines) -> bool:
     with contextlib.suppress(RuntimeError):
         site.run("scontrol update nodename=machine1 state=resume")
     return set(site.run("sinfo --noheader --Node --format=%T").split()) == {"idle"}
-
-
-def job_of(cluster: Slurm) -> str:
-    found = re.search(r"job (\d+) on", repr(cluster))
-    return found[1] if found else ""
 
 
 def prefix_of(site: SlurmOnMachines) -> str:

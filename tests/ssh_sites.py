@@ -1,34 +1,48 @@
-"""Two simulated nodes that a real sshd reaches, and the `ssh` that reaches them."""
+"""Simulated nodes that a real sshd reaches, and the `ssh` of a user whose keys they accept."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from catalog.sshd import SSHD, own_key, reached_by_ssh
-from places import here, leave_out
+from places import leave_out
+from processes import eventually
 
 from ddp_lessons import Hosts
 from ddp_lessons.machines import Machines
 
+SSHD = Path("/usr/sbin/sshd")
 
-@contextlib.contextmanager
-def reached_by_real_ssh(folder: Path) -> Iterator[Hosts]:
-    """ssh starts in the first node's network, where it reaches both. The folder has the keys: host, mine, strange."""
+
+@contextmanager
+def reached_by_ssh(machines: Machines, folder: Path) -> Iterator[Hosts]:
+    """`ssh` starts in the first node's network, where it reaches all of them. `folder` gets it and its keys."""
     if not SSHD.exists():
         leave_out("openssh-server is missing", can_be_installed=True)
-    with here(Machines(2)) as machines, reached_by_ssh(machines, folder) as hosts:
-        with_keys = folder / "bin-with-keys" / "ssh"
-        with_keys.parent.mkdir()
-        command = shlex.join([str(folder / "bin" / "ssh"), *own_key(folder)])
-        with_keys.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-        with_keys.chmod(0o755)
-        yield hosts
-
-
-def path_with_keys(folder: Path) -> str:
-    """The PATH of a user whose ssh needs no options."""
-    return f"{folder / 'bin-with-keys'}:{os.environ['PATH']}"
+    for name in ("host", "mine"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    Path("/run/sshd").mkdir(exist_ok=True)
+    settings = [f"HostKey={folder}/host", f"AuthorizedKeysFile={folder}/mine.pub", "StrictModes=no", "UsePAM=no"]
+    daemon = machines.start(f"{SSHD} -D -e -f /dev/null {' '.join(f'-o {setting}' for setting in settings)}")
+    key = " ".join((folder / "host.pub").read_text().split()[:2])
+    (folder / "known").write_text("".join(f"{name} {key}\n" for name in machines.names))
+    client = folder / "bin" / "ssh"
+    client.parent.mkdir()
+    enter = shlex.join(machines.command(0, []))
+    keys = f"-oUserKnownHostsFile={folder}/known -oIdentityFile={folder}/mine -oIdentitiesOnly=yes"
+    client.write_text(f'#!/bin/sh\nexec {enter} /usr/bin/ssh -F /dev/null {keys} "$@"\n')
+    client.chmod(0o755)
+    for address in machines.addresses:
+        knock = ["bash", "-c", f"exec 3<>/dev/tcp/{address}/22"]
+        assert eventually(lambda: not machines.run(0, knock).returncode)  # noqa: B023  called at once
+    path = os.environ["PATH"]
+    os.environ["PATH"] = f"{client.parent}:{path}"
+    try:
+        yield Hosts(*machines.names)
+    finally:
+        os.environ["PATH"] = path
+        daemon.end()

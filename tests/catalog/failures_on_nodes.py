@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from processes import running
 from slurm_sites import allocate
+from ssh_sites import reached_by_ssh
 
 from ddp_lessons import Results
 from ddp_lessons.machines import Machines, SlurmOnMachines
@@ -27,7 +28,6 @@ from .mistakes import MISTAKES
 from .programs.failing import FAILURES, NEVER_BEGIN, NEVER_RETURN, sleeps
 from .programs.noted import notes
 from .sentences import cause
-from .sshd import reached_by_ssh
 
 RANKS = 4
 SECONDS_TO_RETURN = 1.0

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from nights import nightly
 from places import here
-from processes import Doorbell
+from processes import when_a_launch_waits
 from torch import nn
 
 from ddp_lessons import check, same_as_one
@@ -35,21 +35,10 @@ def nodes() -> Iterator[Machines]:
         yield machines
 
 
-@pytest.fixture(autouse=True)
-def progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DDP_LESSONS_PROGRESS", "off")
-
-
 def both_send_first(tensor: torch.Tensor) -> torch.Tensor:
     dist.send(tensor, 1 - dist.get_rank())
     dist.recv(tensor, 1 - dist.get_rank())
     return tensor
-
-
-def raises_on_rank_1(tensor: torch.Tensor) -> torch.Tensor:
-    if dist.get_rank() == 1:
-        raise ValueError("not this one")
-    return exchange(tensor)
 
 
 def sum_gradients(model: nn.Module) -> None:
@@ -63,7 +52,6 @@ def sum_gradients(model: nn.Module) -> None:
     [
         (check.exchange, exchange, True),
         (check.exchange, both_send_first, False),
-        (check.exchange, raises_on_rank_1, False),
         (check.average_gradients, sum_gradients, False),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
@@ -90,25 +78,11 @@ def test_a_check_that_needs_files_of_this_machine_says_so(nodes: Machines) -> No
         check.save_checkpoint(exchange, on=nodes)
 
 
-def test_a_lost_node_is_no_mistake_of_the_exercise(tmp_path: Path) -> None:
-    bell = Doorbell(tmp_path)
-
-    path = bell.path
-
-    def begins(tensor: torch.Tensor) -> None:
-        with open(path, "w") as opened:
-            opened.write("!")
-        threading.Event().wait()
-
-    def power_off() -> None:
-        bell.wait_for(2)
-        machines.power_off(1)
-
+def test_a_lost_node_is_no_mistake_of_the_exercise() -> None:
     with here(Machines(2)) as machines:
-        threading.Thread(target=power_off).start()
+        when_a_launch_waits(lambda: machines.power_off(1), after_seconds=1.0)
         with pytest.raises(NodeLost, match="rank 1 of 2 on machine1 was lost together with the connection to machine1"):
-            check.exchange(begins, on=machines)
-    bell.close()
+            check.exchange(lambda tensor: threading.Event().wait(), on=machines)
 
 
 def train(rank: int, world_size: int, divides: bool) -> None:

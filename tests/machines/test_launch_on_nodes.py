@@ -6,13 +6,11 @@ Nodes that can't be used are refused with their name and the reason, also those 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import socket
-import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +21,12 @@ import torch.distributed as dist
 from nights import nightly
 from places import here
 from slurm_sites import allocate
-from ssh_sites import reached_by_real_ssh
+from ssh_sites import reached_by_ssh
 
 from ddp_lessons import Hosts, launch, tell
 from ddp_lessons.machines import Machines, SlurmOnMachines
 from ddp_lessons.run.nodes.hosts import NodeLost, Nodes
 from ddp_lessons.run.nodes.node_group import disconnect
-from ddp_lessons.run.nodes.pump import CONTROL, Pump
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -49,36 +46,15 @@ def where(rank: int, world_size: int) -> tuple[str, str]:
     return socket.gethostname(), os.environ["LOCAL_RANK"]
 
 
-def add_up(rank: int, world_size: int, tensor: torch.Tensor) -> torch.Tensor:
-    mine = tensor * rank
-    dist.all_reduce(mine)
-    return mine
-
-
-def threads(rank: int, world_size: int) -> int:
-    return torch.get_num_threads()
-
-
-def print_much(rank: int, world_size: int) -> None:
-    for number in range(3000):
-        print(f"rank {rank} line {number}")
-
-
-def pass_on(rank: int, world_size: int) -> None:
-    for turn in range(5):
-        if rank == 0:
-            dist.send(torch.ones(1), dst=world_size - 1)
-        elif rank == world_size - 1:
-            dist.recv(torch.ones(1), src=0)
-        tell("turn", number=turn)
-
-
 def test_neighboring_ranks_share_a_node_and_know_their_number_there(nodes: Nodes) -> None:
     names = [("machine0", "0"), ("machine0", "1"), ("machine0", "2"), ("machine1", "0"), ("machine1", "1")]
     assert list(launch(where, 5, on=nodes)) == names
 
 
 def test_ranks_share_the_cores_unless_you_say_how_many(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def threads(rank: int, world_size: int) -> int:
+        return torch.get_num_threads()
+
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     usable = len(os.sched_getaffinity(0))
     assert list(launch(threads, 2, on=nodes)) == [usable if isinstance(nodes, Machines) else min(4, usable)] * 2
@@ -86,19 +62,29 @@ def test_ranks_share_the_cores_unless_you_say_how_many(nodes: Nodes, monkeypatch
     assert list(launch(threads, 2, on=nodes)) == [3] * 2
 
 
-def test_values_are_those_of_a_launch_here_also_large_ones(nodes: Nodes) -> None:
+def work(rank: int, world_size: int, tensor: torch.Tensor) -> torch.Tensor:
+    for turn in range(5):
+        if rank == 0:
+            dist.send(torch.ones(1), dst=world_size - 1)
+        elif rank == world_size - 1:
+            dist.recv(torch.ones(1), src=0)
+        tell("turn", number=turn)
+    for number in range(3000):
+        print(f"rank {rank} line {number}")
+    mine = tensor * rank
+    dist.all_reduce(mine)
+    return mine
+
+
+def test_values_and_lines_are_those_of_a_launch_here_also_large_and_many_ones(nodes: Nodes) -> None:
     large = torch.arange(3_000_000, dtype=torch.float64)
-    here, there = launch(add_up, 4, large), launch(add_up, 4, large, on=nodes)
+    here, there = (launch(work, 4, large, on=on, quiet=True) for on in (None, nodes))
     assert all(torch.equal(one, other) for one, other in zip(here, there, strict=True))
-
-
-def test_all_lines_arrive_in_order(nodes: Nodes) -> None:
-    lines = launch(print_much, 3, on=nodes, quiet=True).lines
-    assert lines == tuple([f"rank {rank} line {number}" for number in range(3000)] for rank in range(3))
+    assert there.lines == here.lines == tuple([f"rank {rank} line {line}" for line in range(3000)] for rank in range(4))
 
 
 def test_calls_of_both_nodes_are_on_one_clock_and_what_was_logged_arrives(nodes: Nodes) -> None:
-    results = launch(pass_on, 4, on=nodes)
+    results = launch(work, 4, torch.ones(1), on=nodes, quiet=True)
     sent = sorted(event.begin for event in results.events if event.operation == "send")
     received = sorted(event.end or 0.0 for event in results.events if event.operation == "recv")
     error = sum(results.events.clock_errors.values())
@@ -109,49 +95,29 @@ def test_calls_of_both_nodes_are_on_one_clock_and_what_was_logged_arrives(nodes:
 
 
 class NeverAsked:
+    """Nodes may be granted only after hours."""
+
     def commands(self) -> list[Any]:
         raise AssertionError("nodes were requested")
 
 
-WRONG = [
-    ({"world_size": 513}, "at most 512 ranks start on nodes"),
-    ({"on": Hosts}, "on must be nodes"),
-]
-
-
-@pytest.mark.parametrize(("wrong", "what"), WRONG)
-def test_a_wrong_argument_is_refused_before_nodes_are_requested(wrong: dict[str, Any], what: str) -> None:
-    """They may be granted only after hours."""
-    with pytest.raises((TypeError, ValueError), match=re.escape(what)):
-        launch(where, **{"world_size": 2, "on": NeverAsked(), **wrong})
-
-
-@pytest.mark.parametrize(("names", "what"), [(("a", "a"), "each once"), (("-oProxyCommand=x",), "is no name of a ma")])
-def test_wrong_names_of_hosts_are_refused(names: tuple[str, ...], what: str) -> None:
-    with pytest.raises(ValueError, match=what):
-        Hosts(*names)
-
-
-def test_a_host_is_reached_by_the_words_of_through() -> None:
-    (ssh,), (pod,) = Hosts("alpha").commands(), Hosts("alpha", through="kubectl exec 'my {host}' --").commands()
-    assert (ssh.command[0], *ssh.command[-3:]) == ("ssh", "--", "alpha", "sh")
-    assert pod.command == ["kubectl", "exec", "my alpha", "--", "sh"]
-    assert shlex.split(pod.shown) == pod.command[:-1]
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        (lambda: launch(where, 513, on=NeverAsked()), "at most 512 ranks start on nodes"),
+        (lambda: launch(where, 2, on=Hosts), "on must be nodes"),  # type: ignore[arg-type]
+        (lambda: Hosts("a", "a"), "each once"),
+        (lambda: Hosts("-oProxyCommand=x"), "is no name of a machine"),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_nodes_are_requested(wrong: Callable[[], object], what: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=what):
+        wrong()
 
 
 def test_a_command_that_is_not_here_is_named() -> None:
     with pytest.raises(NodeLost, match=r"alpha can't start ranks: .*'no-such-command'"):
         launch(where, 1, on=Hosts("alpha", through="no-such-command {host}"))
-
-
-def test_a_request_that_comes_before_the_pump_is_not_lost() -> None:
-    incoming, requests = os.pipe()
-    os.write(requests, struct.pack("<qI", CONTROL, 2) + b"hi")
-    ours, theirs = socket.socketpair()
-    Pump(incoming, os.open(os.devnull, os.O_WRONLY), theirs.detach())
-    ours.settimeout(10)
-    assert ours.recv(2) == b"hi"
-    os.close(requests)
 
 
 def test_what_a_node_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,29 +135,27 @@ def test_what_a_node_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Of two nodes that ssh reaches."""
-    with reached_by_real_ssh(folder := tmp_path_factory.mktemp("ssh")):
-        yield folder
+def by_ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """There are two nodes that ssh reaches."""
+    with here(Machines(2)) as machines, reached_by_ssh(machines, tmp_path_factory.mktemp("ssh")):
+        yield
 
 
-SSH = "ssh -T -oBatchMode=yes -oIdentityFile={keys}/%s -oUserKnownHostsFile={keys}/%s {{host}}"
-REFUSED = [
-    ("machine0", sys.executable, SSH % ("strange", "known"), "Permission denied"),
-    ("machine0", sys.executable, SSH % ("mine", "nothing"), "Host key verification failed"),
-    ("nowhere.invalid", sys.executable, SSH % ("mine", "known"), "Could not resolve hostname nowhere.invalid"),
-    ("machine0", "/nowhere/python", SSH % ("mine", "known"), "/nowhere/python: "),
-    ("machine0", "/bin/false", SSH % ("mine", "known"), "its command ended with status 1"),
-]
-
-
-@pytest.mark.parametrize(("host", "python", "through", "said"), REFUSED)
+@pytest.mark.parametrize(
+    ("python", "ssh", "said"),
+    [
+        (sys.executable, "ssh -oBatchMode=yes -oPubkeyAuthentication=no {host}", "Permission denied"),
+        ("/nowhere/python", "ssh {host}", "/nowhere/python: "),
+        ("/bin/false", "ssh {host}", "its command ended with status 1"),
+    ],
+    ids=["no key", "no Python", "nothing"],
+)
 def test_what_ssh_or_the_shell_there_says_is_in_the_refusal_with_a_command_to_try(
-    keys: Path, host: str, python: str, through: str, said: str
+    by_ssh: None, python: str, ssh: str, said: str
 ) -> None:
     with pytest.raises(NodeLost) as refused:
-        launch(where, 1, on=Hosts(host, python=python, through=through.format(keys=keys)))
-    assert refused.value.headline.startswith(f"{host} can't start ranks: ")
+        launch(where, 1, on=Hosts("machine0", python=python, through=ssh))
+    assert refused.value.headline.startswith("machine0 can't start ranks: ")
     assert said in refused.value.headline
     command = str(refused.value).partition("Next: run `")[2].partition("`")[0]
     tried = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=60)

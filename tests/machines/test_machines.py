@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-import torch.distributed as dist
 from nights import by_day, nightly
 from places import here, reconnect
-from processes import eventually
+from processes import Program, eventually
 
 from ddp_lessons.machines import Machines, NotHere, namespaces
 
@@ -23,13 +21,14 @@ LISTEN = "import socket; s = socket.create_server(('', 5000)); print('up', flush
 CALL = "import os, socket; socket.create_connection(('machine0', 5000), 1).send(os.uname().nodename.encode())"
 SLEEP = "import time; print('up', flush=True); time.sleep(1000)"
 MAKER = """
+import sys
 from ddp_lessons import launch
 from ddp_lessons.machines import Machines
 with Machines(2) as machines:
     launch(print, 2, on=machines, quiet=True)
-    job = machines.start("sleep 1000")
-    print(*(anchor.pid for anchor in [machines._switch, *machines._anchors]), flush=True)
-    input()
+    machines.start("sleep 1000")
+    print("made", flush=True)
+    sys.stdin.read()
 """
 
 
@@ -41,16 +40,6 @@ def three() -> Iterator[Machines]:
 
 def python(source: str) -> list[str]:
     return [sys.executable, "-S", "-E", "-c", source]
-
-
-def processes_in_networks_of(first: Sequence[int]) -> dict[int, str]:
-    def network(pid: int) -> str:
-        with contextlib.suppress(OSError):  # it has ended
-            return os.readlink(f"/proc/{pid}/ns/net")
-        return ""
-
-    networks = {network(pid) for pid in first}
-    return {one.pid: one.info["name"] for one in psutil.process_iter(["name"]) if network(one.pid) in networks}
 
 
 def test_each_has_a_name_and_an_address_and_they_reach_each_other_only(three: Machines) -> None:
@@ -66,14 +55,9 @@ def test_each_has_a_name_and_an_address_and_they_reach_each_other_only(three: Ma
     assert (attempt.statuses, attempt.lines()) == ((0,), ["up", "b'machine2'"])
 
 
-def say_what_they_are(rank: int, world_size: int) -> None:
-    dist.init_process_group("gloo", rank=rank, world_size=world_size)
-    print(os.uname().nodename, dist.get_rank(), dist.get_world_size())
-
-
 @nightly
 def test_each_rank_of_a_launch_is_on_its_machine(three: Machines) -> None:
-    attempt = three.launch(say_what_they_are)
+    attempt = three.launch(lambda rank, world_size: print(os.uname().nodename, rank, world_size))
     assert [attempt.lines(machine)[-1] for machine in range(3)] == [f"machine{rank} {rank} 3" for rank in range(3)]
 
 
@@ -82,26 +66,22 @@ def test_what_is_stopped_keeps_its_output_and_leaves_no_process(three: Machines)
         three.start("echo something else", [1]).wait_for("tea", 5)
     attempt = three.everywhere("sh -c 'hostname; sleep 60 & exec sleep 60'", timeout_seconds=1)
     assert (attempt.statuses, sorted(attempt.lines())) == ((None, None, None), [*three.names])
-    names = processes_in_networks_of([anchor.pid for anchor in three._anchors]).values()
-    assert "sh" in names
-    assert "sleep" not in names
+    for machine in range(3):
+        assert three.run(machine, "pgrep -x sh").stdout
+        assert eventually(lambda: not three.run(machine, "pgrep -x sleep").stdout)  # noqa: B023  called at once
 
 
 @pytest.mark.no_second_try
-@pytest.mark.parametrize("end", by_day([lambda maker: maker.communicate("\n"), lambda maker: maker.kill()], 1))
-def test_nothing_is_left_when_their_maker_ends_or_is_killed(
-    end: Callable[[subprocess.Popen[str]], object], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("end", by_day([Program.finish, Program.kill], 1))
+def test_nothing_is_left_when_their_maker_ends_or_is_killed(end: Callable[[Program], object], tmp_path: Path) -> None:
     here(Machines(2))
-    before, pipe, environment = socket.if_nameindex(), subprocess.PIPE, {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen([sys.executable, "-c", MAKER], stdin=pipe, stdout=pipe, text=True, env=environment) as maker:
-        assert maker.stdout is not None
-        first = [int(word) for word in maker.stdout.readline().split()]
-        assert eventually(lambda: [*processes_in_networks_of(first).values()].count("sleep") == 2)
+    before = socket.if_nameindex()
+    with Program(MAKER, environment={"TMPDIR": str(tmp_path)}) as maker:
+        maker.wait_until_said("made")
+        assert eventually(lambda: [process.name() for process in maker.marked()].count("sleep") == 2)
         assert socket.if_nameindex() == before
-        processes = processes_in_networks_of(first)
         end(maker)
-    assert eventually(lambda: not any(map(psutil.pid_exists, processes)))
+        assert eventually(lambda: not maker.marked()), maker.marked()
     assert eventually(lambda: not os.listdir(tmp_path))
     assert socket.if_nameindex() == before
 

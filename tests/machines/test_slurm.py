@@ -11,7 +11,6 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +21,8 @@ import pytest
 from nights import nightly
 from notebook_session import Cell, NotebookSession
 from places import here, places_of
-from processes import PROJECT, Doorbell, Program, eventually
-from slurm_sites import allocate, is_empty_soon, is_repaired, job_of, prefix_of, queue
+from processes import PROJECT, Program, eventually, when_a_launch_waits
+from slurm_sites import allocate, is_empty_soon, is_repaired, prefix_of, queue
 
 from ddp_lessons import WorkerFailed, Workers, launch
 from ddp_lessons.check import rehearsal
@@ -54,31 +53,24 @@ def site() -> Iterator[SlurmOnMachines]:
     assert not daemons_of(site)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the job scripts find `scripts/`, and where their --output leaves its file."""
-    (tmp_path / "scripts").symlink_to(SCRIPTS.parent)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def written(folder: Path, text: str) -> Path:
     (folder / "job.sbatch").write_text(f"#!/bin/bash\n{text}")
     return folder / "job.sbatch"
 
 
-@pytest.mark.parametrize("option", ["--job-name=x -o hello_%j.out", ""])
-def test_what_a_job_prints_lands_in_the_file_that_it_names_if_any(
-    site: SlurmOnMachines, folder: Path, option: str
-) -> None:
-    (line,) = site.sbatch(written(folder, f"#SBATCH {option}\necho job $SLURM_JOB_ID\n")).lines()
-    files = {file.name: file.read_text() for file in folder.glob("*.out")}
-    assert files == ({f"hello_{line.split()[1]}.out": f"{line}\n"} if option else {})
+def test_what_a_job_prints_lands_in_the_file_that_it_names(site: SlurmOnMachines, tmp_path: Path) -> None:
+    script = written(tmp_path, f"#SBATCH --job-name=x -o {tmp_path}/hello_%j.out\necho job $SLURM_JOB_ID\n")
+    (line,) = site.sbatch(script).lines()
+    assert (tmp_path / f"hello_{line.split()[1]}.out").read_text() == f"{line}\n"
 
 
 @pytest.mark.parametrize(("name", "nodes"), [("one_machine", "00"), ("two_machines", "0011")])
-def test_the_job_scripts_train_on_their_nodes(site: SlurmOnMachines, folder: Path, name: str, nodes: str) -> None:
-    few = f"--epochs 1 --samples 256 --checkpoint {folder}/digits.pt"
+def test_the_job_scripts_train_on_their_nodes(
+    site: SlurmOnMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, nodes: str
+) -> None:
+    (tmp_path / "scripts").symlink_to(SCRIPTS.parent)
+    monkeypatch.chdir(tmp_path)  # where they find scripts/, and where their --output leaves its file
+    few = f"--epochs 1 --samples 256 --checkpoint {tmp_path}/digits.pt"
     attempt = site.sbatch(SCRIPTS / f"{name}.sbatch", few, timeout_seconds=120)
     assert attempt.statuses == (0,), attempt
     places = places_of(attempt)
@@ -104,7 +96,6 @@ def test_a_job_that_can_never_begin_says_why(
 
 
 REHEARSED = """\
-#!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=2 --partition=lesson --time=00:05:00
 # a comment
 #SBATCH --cpus-per-task=1   # and a word
@@ -121,11 +112,10 @@ srun --ntasks-per-node=1 bash -c 'echo still $SLURM_PROCID $SLURM_NODEID $SLURM_
 
 def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(site: SlurmOnMachines, tmp_path: Path) -> None:
     """`check.job_script` is right only if its stand-ins are."""
-    (script := tmp_path / "both.sbatch").write_text(REHEARSED)
-    real = site.sbatch(script, timeout_seconds=30)
+    real = site.sbatch(script := written(tmp_path, REHEARSED), timeout_seconds=30)
     assert real.statuses == (0,), real
-    _, printed = rehearsal.rehearse(REHEARSED)
-    ours = [re.sub("name job", "name both.sbatch", line) for line in printed.splitlines()]
+    _, printed = rehearsal.rehearse(script.read_text())
+    ours = [re.sub("name job", "name job.sbatch", line) for line in printed.splitlines()]
     # a task may have to wait a moment for one that has just ended: srun says so, and goes on
     said = [line for line in real.lines() if not re.match(r"srun: (Job \d+ step creation|Step created)", line)]
     assert ours == said
@@ -135,18 +125,12 @@ def node_of(rank: int, world_size: int) -> str:
     return socket.gethostname()
 
 
-def ring_and_sleep(rank: int, world_size: int, bell: str) -> None:
-    with open(bell, "w") as opened:
-        opened.write("!")
-    time.sleep(600)
-
-
 def test_one_job_with_the_options_of_salloc_is_held_for_all_launches_of_the_block(site: SlurmOnMachines) -> None:
-    with allocate(site, nodes=2, time=7, cpus_per_task=3, exclusive=True, comment="hello") as cluster:
+    with allocate(site, nodes=2, time=7, cpus_per_task=3, exclusive=True) as cluster:
         (job,) = queue(site)
         assert repr(cluster).endswith(f": job {job} on machine0, machine1")
         about = site.run(f"scontrol show job {job}").split()
-        assert {"TimeLimit=00:07:00", "CPUs/Task=3", "NumNodes=2", "OverSubscribe=NO", "Comment=hello"} <= set(about)
+        assert {"TimeLimit=00:07:00", "CPUs/Task=3", "NumNodes=2", "OverSubscribe=NO"} <= set(about)
         assert list(launch(node_of, 4, on=cluster)) == ["machine0"] * 2 + ["machine1"] * 2
         with Workers(2, on=cluster) as workers:
             assert list(workers.run(node_of)) == ["machine0", "machine1"]
@@ -161,7 +145,7 @@ def test_without_a_block_the_job_ends_with_close_or_with_the_object_or_the_progr
     cluster = allocate(site)
     assert not queue(site)
     cluster.commands()
-    assert queue(site) == [job_of(cluster)]
+    assert len(queue(site)) == 1
     cluster.close()
     assert is_empty_soon(site)
     cluster.commands()
@@ -221,27 +205,20 @@ def test_of_a_notebook_that_is_killed_no_job_and_no_rank_is_left(site: SlurmOnMa
 
 @pytest.mark.parametrize("end", ["scancel {job}", "scontrol update nodename=machine1 state=down reason=test"])
 def test_a_job_that_ends_during_a_launch_is_named_and_the_next_launch_requests_another(
-    site: SlurmOnMachines, tmp_path: Path, end: str
+    site: SlurmOnMachines, end: str
 ) -> None:
-    bell = Doorbell(tmp_path)
     with allocate(site, nodes=2) as cluster:
-        cluster.commands()
-        job = job_of(cluster)
-
-        def end_it() -> None:
-            bell.wait_for(4, seconds=60)
-            site.run(end.format(job=job))
-
-        threading.Thread(target=end_it).start()
+        (job,) = queue(site)
+        when_a_launch_waits(lambda: site.run(end.format(job=job)), after_seconds=1.0)
         with pytest.raises(WorkerFailed, match="Next: check whether machine") as caught:
-            launch(ring_and_sleep, 4, bell.path, on=cluster, timeout_seconds=None)
+            launch(lambda rank, world_size: time.sleep(600), 4, on=cluster, timeout_seconds=None)
         lost = r"(ranks \d and \d|all 4 ranks).* lost together with the connection to machine\d"
         assert re.match(lost, str(caught.value))
         assert eventually(lambda: is_repaired(site))
         assert list(launch(node_of, 2, on=cluster)) == ["machine0", "machine1"]
-        assert job_of(cluster) != job
+        assert len(queue(site)) == 1
+        assert queue(site) != [job]
     assert is_empty_soon(site)
-    bell.close()
 
 
 def test_a_notebook_in_a_job_uses_that_job_and_leaves_it(
@@ -259,6 +236,12 @@ def test_a_notebook_in_a_job_uses_that_job_and_leaves_it(
     assert is_empty_soon(site)
 
 
+def in_a_job(site: SlurmOnMachines, *command: str) -> subprocess.CompletedProcess[str]:
+    """As typed after `salloc --nodes=2`."""
+    job = ["env", f"SLURM_CONF={site.folder}/slurm.conf", f"PYTHONPATH={PROJECT}", "salloc", "--nodes=2"]
+    return site.machines.run(0, [*job, *command])
+
+
 EXPLAIN = [sys.executable, "-m", "ddp_lessons", "explain"]
 UNEVEN = """
 import torch, torch.distributed as dist
@@ -268,23 +251,17 @@ if dist.get_rank() != dist.get_world_size() - 1:
 """
 
 
-def in_a_job(site: SlurmOnMachines, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """As typed after `salloc --nodes=2`."""
-    (folder / "train.py").write_text(UNEVEN)
-    job = ["env", f"SLURM_CONF={site.folder}/slurm.conf", f"PYTHONPATH={PROJECT}", "salloc", "--nodes=2"]
-    return site.machines.run(0, [*job, *command, f"{folder}/train.py"])
-
-
 def test_explain_in_a_job_runs_on_the_nodes_of_the_job(site: SlurmOnMachines, tmp_path: Path) -> None:
-    done = in_a_job(site, tmp_path, *EXPLAIN, "--on", "slurm", "--nproc-per-node", "2")
+    (script := tmp_path / "train.py").write_text(UNEVEN)
+    done = in_a_job(site, *EXPLAIN, "--on", "slurm", "--nproc-per-node", "2", str(script))
     assert done.returncode == 1
     assert "WorkersStuck: hang, no rank can make progress" in done.stderr
     assert "    rank 2 on machine1   waits in all_reduce of float32 [2] (train.py line 5:" in done.stderr
     assert "    rank 3 on machine1   has returned" in done.stderr
 
 
-def test_srun_of_explain_is_refused_once(site: SlurmOnMachines, tmp_path: Path) -> None:
-    done = in_a_job(site, tmp_path, "srun", "--ntasks=2", *EXPLAIN)
+def test_srun_of_explain_is_refused_once(site: SlurmOnMachines) -> None:
+    done = in_a_job(site, "srun", "--ntasks=2", *EXPLAIN, f"{PROJECT}/scripts/many_machines.py")
     assert done.returncode == 2
     assert done.stderr.count("explain cannot start: srun has started it in each of several tasks") == 1
     assert "explain --on slurm --nproc-per-node N SCRIPT` starts N ranks on each node." in done.stderr
