@@ -14,10 +14,11 @@ from ddp_lessons.run.wire.clocks import Clock, on_our_clock
 from ddp_lessons.run.wire.messages import Raised
 
 
-@pytest.mark.parametrize("ahead", [1000.0, -1000.0, 0.0])
 def test_a_clock_is_as_far_ahead_as_it_answers_and_the_error_is_half_of_the_round_trip(
-    ahead: float, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    ahead = 1000.0
+
     def answer(link: NodeLink, method: str) -> float:
         assert method == "time"
         time.sleep(0.15)  # to the node, and a third of that back

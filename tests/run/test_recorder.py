@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from nights import by_day, nightly
+from nights import by_day
 from torch import nn, zeros
 from torch.distributed import all_reduce as imported_by_name
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
-from ddp_lessons.run.recording.recorder import MOST_CALLS, Call, Recorder
 
 
 def two(root: int, rank: int) -> list[torch.Tensor] | None:
@@ -269,14 +268,3 @@ def test_kept_workers_record_each_run_by_itself(start_method: Any) -> None:
     assert [event.operation for event in first.events.of(0)] == ["barrier"]
     assert [event.operation for event in second.events.of(0)] == ["all_reduce"] * 2
     assert min(event.begin for event in second.events) < 0.05 + second.seconds
-
-
-@nightly
-def test_a_rank_keeps_the_newest_calls_and_says_how_many_it_dropped() -> None:
-    recorder = Recorder()
-    recorder.begin(keeps_values=False)
-    for number in range(MOST_CALLS + 5):
-        recorder.calls.append(Call("barrier", "barrier", str(number), None, 0.0))
-        recorder.count += 1
-    recorded = recorder.recorded()
-    assert (len(recorded.calls), recorded.dropped, recorded.calls[0].group) == (MOST_CALLS, 5, "5")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +17,8 @@ import torch.distributed as dist
 import torch.distributed.rpc as rpc
 from nights import by_day, nightly
 from processes import PROJECT, Program, connections_of, family, listening
-from torch._C._distributed_c10d import TCPStore
 
-from ddp_lessons import Workers, launch
-from ddp_lessons.run.launcher.private_folders import session_folder
+from ddp_lessons import Workers
 from ddp_lessons.run.processes.shared_template import SEED
 from ddp_lessons.workshop.seed import Seed
 
@@ -95,18 +91,6 @@ def test_rpc_listens_on_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {address for address, _ in places} <= set(LOOPBACK)
 
 
-def test_two_masters_at_one_port_are_refused_as_by_torch() -> None:
-    def open_one(rank: int, world_size: int) -> str:
-        try:
-            store = TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), 1, is_master=True)
-            time.sleep(1)
-            return store.host
-        except dist.DistNetworkError as error:
-            return "EADDRINUSE" if "EADDRINUSE" in str(error) else str(error)
-
-    assert sorted(launch(open_one, 2, join=False, quiet=True)) == ["127.0.0.1", "EADDRINUSE"]
-
-
 TAKE_PORT = """
 import socket, sys
 for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
@@ -132,12 +116,6 @@ def test_nobody_else_can_take_the_port_that_is_kept_for_the_store(stranger: list
 def test_no_socket_of_ours_has_a_name_that_others_could_use(workers: Workers) -> None:
     named = [c.laddr for process in ours() for c in connections_of(process, "unix") if c.laddr]
     assert named == []
-
-
-def test_the_meeting_place_is_closed_to_others(workers: Workers) -> None:
-    folders = [session_folder(), *(entry.path for entry in os.scandir(session_folder()) if entry.is_dir())]
-    assert {stat.S_IMODE(os.stat(folder).st_mode) for folder in folders} == {0o700}
-    assert {os.stat(folder).st_uid for folder in folders} == {os.getuid()}
 
 
 @pytest.fixture
@@ -168,12 +146,6 @@ def test_a_stranger_who_knocks_hears_nothing_and_disturbs_nobody(workers: Worker
     knock = subprocess.run([*stranger, PYTHON, "-c", KNOCK, *places], capture_output=True, text=True, check=False)
     assert knock.stdout == "0\n", knock.stderr
     add_up(workers)
-
-
-def test_a_stranger_cannot_read_a_rank_s_environment_or_memory(workers: Workers, stranger: list[str]) -> None:
-    for process_id in workers.run(lambda rank, world_size: os.getpid()):
-        files = [f"/proc/{process_id}/{name}" for name in ("environ", "maps")]
-        assert subprocess.run([*stranger, "cat", *files], capture_output=True, check=False).stdout == b""
 
 
 WITH_ALL_THAT_WE_KEEP = """

@@ -75,7 +75,7 @@ def test_without_its_seed_a_notebook_helps_itself() -> None:
         assert eval(kernel.run("list(launch(add_up, 2))").value)[0][0] == 1.0
 
 
-@pytest.mark.parametrize("question", [b"{}", b"[]", b"7", b"nonsense", b"[" * 50_000, b'{"python": null}'])
+@pytest.mark.parametrize("question", [b"[]", b"nonsense", b"[" * 50_000, b'{"python": null}'])
 def test_no_question_ends_the_seed(seed: Seed, question: bytes) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         asking.connect(seed.variables[SEED])

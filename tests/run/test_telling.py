@@ -63,16 +63,6 @@ def test_outside_of_a_launch_nothing_happens() -> None:
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"False\n"
 
 
-@nightly
-def test_telling_very_often_keeps_the_newest() -> None:
-    def run(rank: int, world_size: int) -> None:
-        for step in range(100_010):
-            tell(step=step)
-
-    (told,) = launch(run, 1, timeout_seconds=300).told
-    assert (len(told), told[0].numbers, told[-1].numbers) == (100_000, {"step": 10}, {"step": 100_009})
-
-
 def test_without_a_notebook_nothing_is_drawn() -> None:
     def draw(results: Results[Any]) -> object:
         raise AssertionError("nobody looks")
