@@ -28,18 +28,11 @@ def by_its_members_only(rank: int, world_size: int) -> float | None:
     return total(rank, dist.new_group([0, 1])) if rank < 2 else None
 
 
-def locally_by_its_members_only(rank: int, world_size: int) -> float:
-    pair = [0, 1] if rank < 2 else [2, 3]
-    first, second = (dist.new_group(pair, use_local_synchronization=True) for _ in range(2))
-    return total(rank, first) + total(rank, second) + total(rank, dist.new_group())
-
-
 @pytest.mark.parametrize(
     ("function", "answers"),
     [
         (groups_of_one_each, [0.0, 1.0, 2.0, 3.0]),
         (by_its_members_only, [1.0, 1.0, None, None]),
-        (locally_by_its_members_only, [8.0, 8.0, 16.0, 16.0]),
     ],
 )
 def test_groups_that_do_not_touch_each_other_are_right(function: Any, answers: list[float | None]) -> None:
@@ -66,13 +59,3 @@ def one_after_another_group(rank: int, world_size: int) -> float:
 def test_groups_that_would_meet_by_luck_are_named(function: Any, world_size: int, told: str) -> None:
     with pytest.raises((WorkerFailed, WorkersStuck), match=f"Group mismatch in new_group: {told}"):
         launch(function, world_size)
-
-
-def test_local_groups_that_their_members_make_at_another_turn_never_meet() -> None:
-    def a_chain(rank: int, world_size: int) -> None:
-        for pair in ([0, 1], [1, 2]):
-            dist.new_group(pair, use_local_synchronization=True)
-
-    with pytest.raises(WorkersStuck, match="has made the same new_group calls in the same order") as stuck:
-        launch(a_chain, 3)
-    assert "rank 2   waits in new_group" in str(stuck.value)

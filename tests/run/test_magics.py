@@ -100,12 +100,6 @@ def test_after_a_typo_variables_are_there_and_after_a_hang_they_are_lost(kernel:
     assert "NameError" in kernel.run("%%ranks\nkept").error
 
 
-def test_time_works_around_it(kernel: NotebookSession) -> None:
-    timed = kernel.run("%%time\n%%ranks\nrank")
-    assert "Wall time" in timed.stream
-    assert by_rank(0, 1, 2) in timed.text
-
-
 @pytest.mark.parametrize("cell", ["\nrank;", " --quiet\nprint(rank)\nrank", "\nNone", "\n# only a word"])
 def test_a_semicolon_and_quiet_hide_and_none_shows_nothing(kernel: NotebookSession, cell: str) -> None:
     assert shown(kernel, f"%%ranks{cell}") == ""

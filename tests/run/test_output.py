@@ -264,12 +264,9 @@ def test_the_page_is_redrawn_a_few_times_a_second_at_most(kernel: NotebookSessio
     assert max(len(json.dumps(data)) for _, data in done.updates) < 50_000
 
 
-def test_quiet_shows_nothing_and_keeps_the_lines(kernel: NotebookSession) -> None:
+def test_quiet_and_a_launch_that_says_nothing_show_nothing(kernel: NotebookSession) -> None:
     done = cell(kernel, "list(launch(lambda rank, world_size: print('hi'), 2, quiet=True).lines[1])")
     assert (done.displays, done.updates, done.stream, done.value) == ([], [], "", "['hi']")
-
-
-def test_a_launch_that_says_nothing_shows_nothing(kernel: NotebookSession) -> None:
     done = cell(kernel, "launch(lambda rank, world_size: None, 2) and None")
     assert (done.text, done.stream, done.value) == ("", "", "")
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
-from nights import by_day, nightly
+from nights import nightly
 from processes import PROJECT, Program, connections_of, family, listening
 
 from ddp_lessons import Workers
@@ -63,16 +63,15 @@ def test_what_we_listen_on_is_loopback_only(workers: Workers) -> None:
     assert {address for address, _ in places} <= set(LOOPBACK)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
-def test_a_store_that_the_function_opens_is_on_loopback_only(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def join(rank: int, world_size: int, address: str) -> int:
-        os.environ["MASTER_ADDR"] = address
+def test_a_store_that_the_function_opens_is_on_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(rank: int, world_size: int) -> int:
+        os.environ["MASTER_ADDR"] = "localhost"
         dist.init_process_group("gloo")
         return int(os.environ["MASTER_PORT"])
 
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
     with Workers(2, join=False, quiet=True) as group:
-        port = group.run(join, address)[0]
+        port = group.run(join)[0]
         places = where_we_listen()
     assert port in {number for _, number in places}  # torch's store; else this test would look at the wrong processes
     assert {address for address, _ in places} <= set(LOOPBACK)
@@ -201,15 +200,13 @@ print(len(place), stat.S_ISSOCK(os.stat(place).st_mode), oct(stat.S_IMODE(os.sta
 
 
 @nightly
-@pytest.mark.parametrize("name", by_day(["short", "long" * 40], 1))
-def test_the_door_of_explain_is_private_and_short_enough_wherever_temporary_files_go(
-    name: str, open_to_all: Path
-) -> None:
-    (open_to_all / name).mkdir()
+def test_the_door_of_explain_is_private_and_short_enough_wherever_temporary_files_go(open_to_all: Path) -> None:
+    temporary = open_to_all / ("long" * 40)
+    temporary.mkdir()
     script = open_to_all / "script.py"
     script.write_text(TELL_THE_DOOR)
     command = [sys.executable, "-m", "ddp_lessons", "explain", os.fspath(script)]
-    environment = {**os.environ, "PYTHONPATH": os.fspath(PROJECT), "TMPDIR": os.fspath(open_to_all / name)}
+    environment = {**os.environ, "PYTHONPATH": os.fspath(PROJECT), "TMPDIR": os.fspath(temporary)}
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     letters, *rest = said.stdout.split()
     assert (int(letters) < 104, rest) == (True, ["True", "0o700"])

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from nights import nightly
 from notebook_session import NotebookSession
-from processes import PROJECT, Program, eventually, template_of
+from processes import PROJECT, Program, eventually
 
 from ddp_lessons import launch
 
@@ -157,14 +157,3 @@ def test_the_learner_s_files_do_not_stand_in_for_python_s_own(tmp_path: Path) ->
 
 
 # --- what the notebook did before -----------------------------------------------------------------------------------
-
-
-def test_what_ddp_imports_is_imported_once_for_all_later_launches() -> None:
-    def wrap(rank: int, world_size: int) -> tuple[bool, bool]:
-        was_there = "torch._dynamo" in sys.modules
-        torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
-        return was_there, torch.cuda.is_initialized()
-
-    launch(wrap, 2)
-    assert list(launch(wrap, 2)) == [(True, False)] * 2
-    assert template_of(os.getpid()).num_threads() == 1  # it can still be forked
