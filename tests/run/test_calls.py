@@ -84,8 +84,7 @@ def test_nccl_without_a_gpu_for_each_rank_is_refused(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "world_size", "backend"),
-    [(0, 2, "gloo"), (2, 4, "gloo"), (2, 2, "cpu:gloo,cuda:nccl")],
+    ("gpus", "world_size", "backend"), [(0, 2, "gloo"), (2, 4, "gloo"), (2, 2, "cpu:gloo,cuda:nccl")]
 )
 def test_without_a_named_backend_nccl_is_taken_where_each_rank_has_a_gpu(
     gpus: int, world_size: int, backend: str, monkeypatch: pytest.MonkeyPatch

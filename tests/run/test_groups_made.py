@@ -29,11 +29,7 @@ def by_its_members_only(rank: int, world_size: int) -> float | None:
 
 
 @pytest.mark.parametrize(
-    ("function", "answers"),
-    [
-        (groups_of_one_each, [0.0, 1.0, 2.0, 3.0]),
-        (by_its_members_only, [1.0, 1.0, None, None]),
-    ],
+    ("function", "answers"), [(groups_of_one_each, [0.0, 1.0, 2.0, 3.0]), (by_its_members_only, [1.0, 1.0, None, None])]
 )
 def test_groups_that_do_not_touch_each_other_are_right(function: Any, answers: list[float | None]) -> None:
     assert list(launch(function, 4)) == answers

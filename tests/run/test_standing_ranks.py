@@ -17,7 +17,6 @@ from failing_calls import (
     ABANDONED,
     MISMATCHED,
     all_is_right,
-    computes_for_ever,
     exits,
     import_what_ddp_needs,
     keep,
@@ -92,9 +91,7 @@ def test_after_a_failure_the_next_call_is_right(workers: Workers, failure: Calla
     assert all_is_right(workers)
 
 
-@pytest.mark.parametrize(
-    ("function", "seconds"), [(sleeps, 0.001), (computes_for_ever, 0.02), (waits_in_a_thread, 0.1)]
-)
+@pytest.mark.parametrize(("function", "seconds"), [(sleeps, 0.001), (waits_in_a_thread, 0.1)])
 def test_after_an_interrupt_at_any_moment_all_begin_anew(
     workers: Workers, function: Callable[..., None], seconds: float
 ) -> None:

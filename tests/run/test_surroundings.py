@@ -72,7 +72,6 @@ RIGHT_IN: dict[str, Callable[[], str]] = {
     "no network": lambda: said_by(ADD_UP, prefix=namespaces("-n -u", UNKNOWN_HOST)),
     "no network, joins by itself": lambda: said_by(JOIN_BY_ITSELF, prefix=namespaces("-n -u", UNKNOWN_HOST)),
     "only IPv6": lambda: said_by(ADD_UP, prefix=namespaces("-n", ONLY_VERSION_6)),
-    "few open files": lambda: said_by(ADD_UP, prefix=shell("ulimit -n 256")),
     "strict": lambda: said_by(ADD_UP, options=["-W", "error", "-B", "-u", "-O"]),
 }
 
