@@ -100,13 +100,7 @@ def test_the_exception_says_the_rank_every_rank_s_path_and_what_came_before() ->
 
 @pytest.mark.parametrize(
     "keep_busy",
-    by_day(
-        [
-            lambda: sum(range(10**12)),
-            lambda: os.kill(os.getpid(), signal.SIGSTOP),
-        ],
-        1,
-    ),
+    by_day([lambda: sum(range(10**12)), lambda: os.kill(os.getpid(), signal.SIGSTOP)], 1),
     ids=["c code with the lock", "stopped"],
 )
 def test_the_others_are_stopped(keep_busy: Callable[[], object]) -> None:
@@ -188,10 +182,7 @@ def test_every_kind_of_exception_is_told_shortly_and_whole_in_the_traceback(
 
 @pytest.mark.parametrize(
     ("die", "words"),
-    [
-        (lambda: os._exit(3), "exited with code 3 before it returned"),
-        (os.abort, "was killed by SIGABRT"),
-    ],
+    [(lambda: os._exit(3), "exited with code 3 before it returned"), (os.abort, "was killed by SIGABRT")],
 )
 @pytest.mark.parametrize("start_method", by_day(["fork", "spawn"], 1))
 def test_a_death_is_named(start_method: Any, die: Callable[[], object], words: str) -> None:
@@ -320,7 +311,6 @@ def fails_in(kernel: NotebookSession, *body: str, call: str = "launch(run, 3)") 
     [
         ("ctypes.string_at(0)", "was killed by SIGSEGV"),
         ("raise ValueError('\\x1b[31mred\\x07')", "raised ValueError: "),
-        ("torch.ones(2) @ torch.ones(3)", "raised RuntimeError: "),
     ],
 )
 def test_in_a_notebook_a_failure_is_named_with_the_line_of_the_cell(
