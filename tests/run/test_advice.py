@@ -100,7 +100,7 @@ def test_a_common_error_has_its_own_advice(function: Callable[..., object], advi
 def test_unused_parameters_are_named_where_torch_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave_out_a_layer(rank: int, world_size: int) -> None:
         layers = nn.ModuleDict({"first": nn.Linear(2, 2), "second": nn.Linear(2, 2)})
-        layers.forward = layers["first"].forward  # type: ignore[method-assign]
+        layers.forward = layers["first"].forward
         model = nn.parallel.DistributedDataParallel(layers)
         for _ in range(2):
             model(torch.ones(1, 2)).sum().backward()

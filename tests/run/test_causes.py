@@ -45,13 +45,6 @@ def test_a_peer_that_does_not_exist_is_named_at_once(function: Callable[[int], N
     assert "(rank + 1) % world_size" in str(failed.value).partition("Next: ")[2]
 
 
-def test_a_root_that_does_not_exist_is_named_with_what_to_do() -> None:
-    with pytest.raises(
-        WorkerFailed, match=r"invalid root rank: 3\n(.|\n)*Next: pass a rank from 0 to world_size - 1 as src or dst"
-    ):
-        launch(lambda rank, world_size: dist.broadcast(torch.ones(1), 3), 3, quiet=True)
-
-
 # --- where one rank skipped a call, the first call at which they differ is named --------------------------------------
 
 
