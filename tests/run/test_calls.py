@@ -14,11 +14,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import ddp_lessons
 from ddp_lessons import Workers, launch
 from ddp_lessons.run.launcher.launch_arguments import checked_backend
 
-_PROJECT = Path(ddp_lessons.__file__).parents[1]
 # what Python reports when a process, a meeting place or a port is made
 _BEGINNINGS = {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.sendmsg", "tempfile.mkdtemp"}
 _begun: list[str] = []

@@ -124,3 +124,42 @@ def test_ranks_that_join_at_different_places_are_named(tmp_path: Path) -> None:
         dist.init_process_group("gloo", init_method=place, rank=rank, world_size=world_size)
 
     assert "Rendezvous mismatch in init_process_group: rank 0 at " in message_of(function, join=False)
+
+
+# --- torch names a group after how many its rank has made, and only its members meet, by that name --------------------
+
+
+def total(rank: int, group: Any) -> float:
+    mine = torch.tensor([float(rank)])
+    dist.all_reduce(mine, group=group)
+    return mine.item()
+
+
+def by_its_members_only(rank: int, world_size: int) -> float | None:
+    return total(rank, dist.new_group([0, 1])) if rank < 2 else None
+
+
+def test_a_group_that_only_its_members_make_is_right() -> None:
+    assert list(launch(by_its_members_only, 4)) == [1.0, 1.0, None, None]
+
+
+def pairs_of_one_name(rank: int, world_size: int) -> float:
+    return total(rank, dist.new_group([0, 1] if rank < 2 else [2, 3]))
+
+
+def one_after_another_group(rank: int, world_size: int) -> float:
+    if rank == 0:
+        dist.new_group([1])
+    return total(rank, dist.new_group([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("function", "world_size", "told"),
+    [
+        (pairs_of_one_name, 4, r"ranks 0 and 1 \[0, 1\], ranks 2 and 3 \[2, 3\]"),
+        (one_after_another_group, 2, r"rank 0 \[1\] .*, rank 1 \[0, 1\]"),
+    ],
+)
+def test_groups_that_would_meet_by_luck_are_named(function: Any, world_size: int, told: str) -> None:
+    with pytest.raises((WorkerFailed, WorkersStuck), match=f"Group mismatch in new_group: {told}"):
+        launch(function, world_size)

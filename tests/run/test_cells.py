@@ -91,7 +91,7 @@ _FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("source", by_day(_FUNCTIONS.values(), 3), ids=_FUNCTIONS)
+@pytest.mark.parametrize("source", by_day(_FUNCTIONS.values(), 4), ids=_FUNCTIONS)
 def test_every_kind_of_function_of_a_cell_runs(kernel: NotebookSession, source: str) -> None:
     assert value(kernel, source, "list(launch(run, 2))") == "[10, 11]"
 

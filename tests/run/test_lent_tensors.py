@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkersStuck, launch
 
@@ -52,10 +54,20 @@ def asked_until_it_was_complete(rank: int, world_size: int) -> float:
     return tensor.item()
 
 
+def trained_with_uneven_batches(rank: int, world_size: int) -> int:
+    """DDP's join starts collectives that nobody has to wait for."""
+    model = DistributedDataParallel(nn.Linear(2, 2))
+    with model.join():
+        for _ in range(2 + rank):
+            model(torch.ones(1, 2)).sum().backward()
+    return rank
+
+
 RIGHT: dict[Function, list[object]] = {
     root_of_a_broadcast: [[1.0] * 3, [1.0] * 3],
     told_that_its_message_has_come: [1000.0, 1000.0],
     asked_until_it_was_complete: [1.0, 1.0],
+    trained_with_uneven_batches: [0, 1],
 }
 
 

@@ -135,7 +135,7 @@ def test_some_of_the_ranks_run_alone(workers: Workers) -> None:
 
 
 def test_other_workers_are_closed_by_a_failure() -> None:
-    with Workers(2, quiet=True) as workers:
+    with Workers(WORLD, quiet=True) as workers:
         with pytest.raises(WorkerFailed):
             workers.run(raises)
         with pytest.raises(RuntimeError, match="closed"):

@@ -174,13 +174,13 @@ def _generator() -> Iterator[int]:
 
 CANNOT_TRAVEL: dict[str, Callable[[int], object]] = {
     "dict.*generator.*Next: .*return": lambda rank: {"losses": ({"by epoch": _generator()},)},
+    "DistributedDataParallel": lambda rank: nn.parallel.DistributedDataParallel(nn.Linear(2, 2)),
     "ProcessGroup": lambda rank: dist.group.WORLD,
     "Work": lambda rank: dist.isend(torch.ones(1), 0) if rank == 1 else None,
-    "DistributedDataParallel": lambda rank: nn.parallel.DistributedDataParallel(nn.Linear(2, 2)),
 }
 
 
-@pytest.mark.parametrize("words", by_day(CANNOT_TRAVEL, 1))
+@pytest.mark.parametrize("words", by_day(CANNOT_TRAVEL, 2))
 def test_a_value_that_cannot_travel_is_named_with_its_rank_and_type(words: str) -> None:
     """The catalog has the whole message."""
 
