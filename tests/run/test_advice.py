@@ -27,6 +27,7 @@ without_a_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="this machi
 
 
 def joins_at_a_port_in_use(rank: int, world_size: int) -> None:
+    """Torch names it EADDRINUSE."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
