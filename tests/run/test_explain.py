@@ -26,10 +26,6 @@ def main():
         raise ValueError("nothing to read")
     if what == "uneven" and rank == 1:
         return
-    if what == "leaves its group" and rank == 1:
-        return dist.destroy_process_group()
-    if what == "sends":
-        dist.send(tensor, 1 - rank)
     if what == "shapes":  # gloo aborts one of the ranks
         dist.all_gather([torch.ones(900 + 100 * rank) for _ in range(2)], torch.ones(900 + 100 * rank))
     if what == "sleeps" and rank == 1:
@@ -50,8 +46,6 @@ def run(rank, world_size, file, what):
     init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=world_size)
     tensor = torch.ones(1)
     dist.recv(tensor, 1 - rank) if what == "hangs" else dist.all_reduce(tensor)
-    if what == "is killed" and rank == 1:
-        os.kill(os.getpid(), 9)
     dist.barrier()
     sys.stdout.write(f"rank {rank} of world {os.path.basename(file)}\n")
     sys.stdout.flush()
@@ -93,17 +87,15 @@ def test_a_script_that_goes_well_is_left_alone(tmp_path: Path) -> None:
 
 # the catalog has the whole messages; here is what comes of how a script was started
 SAID = {
-    "sends": ["WorkersStuck: deadlock, no rank can make progress"],
     "shapes": [
         "was killed by SIGABRT",
-        "Shape mismatch in this all_gather: rank 0 [900] float32, rank 1 [1000] float32 (train.py line 21).",
+        "Shape mismatch in this all_gather: rank 0 [900] float32, rank 1 [1000] float32 (train.py line 17).",
     ],
     "uneven": [
-        "waits in all_reduce of float32 [2] (train.py line 24:",
-        "\n        called from train.py line 28 in <module>\n",
+        "waits in all_reduce of float32 [2] (train.py line 20:",
+        "\n        called from train.py line 24 in <module>\n",
         'torchrun alone would show: "Connection closed by peer"',
     ],
-    "leaves its group": ["rank 0 of 2 lost the connection", "Rank 0 is in collective call 2; rank 1 made only 1."],
     "raise": ["WorkerFailed: rank 1 of 2 raised ValueError: nothing to read", "train.py line 13"],
 }
 
@@ -114,14 +106,6 @@ def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -
     assert status == 1
     for words in SAID[what]:
         assert words in told
-
-
-@nightly
-def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
-    status, _, told = with_torchrun(tmp_path, "sleeps", "--timeout", "20")
-    assert status == 1
-    assert "did not return within 20 seconds" in told
-    assert "time.sleep(1000)" in told
 
 
 @pytest.mark.no_second_try
@@ -149,13 +133,6 @@ def test_of_ranks_that_a_script_starts_by_itself_those_that_hang_are_explained(t
 def test_a_script_that_ends_itself_gives_its_own_status(tmp_path: Path, how: str, expected: int) -> None:
     status, printed, _ = by_itself(tmp_path, "spawn", "is well", how)
     assert (status, printed) == (expected, ["rank 0 of world 0", "rank 1 of world 0"])
-
-
-@nightly
-def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
-    status, _, told = by_itself(tmp_path, "spawn", "is killed")
-    assert status == 1
-    assert "rank 1 of 2 exited before it returned" in told or "Rank 1 exited before" in told
 
 
 @nightly

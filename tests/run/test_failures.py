@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -101,15 +100,8 @@ def test_the_exception_says_the_rank_every_rank_s_path_and_what_came_before() ->
 
 @pytest.mark.parametrize(
     "keep_busy",
-    by_day(
-        [
-            lambda: sum(range(10**12)),
-            lambda: [print("x" * 1000) for _ in iter(int, 1)],
-            lambda: os.kill(os.getpid(), signal.SIGSTOP),
-        ],
-        1,
-    ),
-    ids=["c code with the lock", "flood", "stopped"],
+    by_day([lambda: sum(range(10**12)), lambda: os.kill(os.getpid(), signal.SIGSTOP)], 1),
+    ids=["c code with the lock", "stopped"],
 )
 def test_the_others_are_stopped(keep_busy: Callable[[], object]) -> None:
     def run(rank: int, world_size: int) -> None:
@@ -162,15 +154,13 @@ class TooFewSamples(Exception):
 
 HARD_TO_TELL: dict[str, tuple[Callable[[], BaseException], str]] = {
     "a stop button": (KeyboardInterrupt, "KeyboardInterrupt\n"),
-    "no words": (ValueError, "ValueError\n"),
     "a class of its own": (lambda: TooFewSamples(3, needed=4), "TooFewSamples: 3 of 4\n"),
     "a megabyte": (lambda: ValueError("x" * 1_000_000), "ValueError: xxx"),
-    "a thousand lines": (lambda: ValueError("\n".join(map(str, range(1000)))), "ValueError: 0\n"),
     "half a letter": (lambda: ValueError("half a letter \udcff"), "ValueError: half a letter"),
 }
 
 
-@pytest.mark.parametrize(("make", "words"), by_day(HARD_TO_TELL.values(), 5), ids=HARD_TO_TELL)
+@pytest.mark.parametrize(("make", "words"), HARD_TO_TELL.values(), ids=HARD_TO_TELL)
 def test_every_kind_of_exception_is_told_shortly_and_whole_in_the_traceback(
     make: Callable[[], BaseException], words: str
 ) -> None:
@@ -192,13 +182,7 @@ def test_every_kind_of_exception_is_told_shortly_and_whole_in_the_traceback(
 
 @pytest.mark.parametrize(
     ("die", "words"),
-    [
-        (lambda: os._exit(3), "exited with code 3 before it returned"),
-        (lambda: os._exit(0), "exited with code 0"),
-        (lambda: sys.exit("no data"), "called sys.exit(no data)"),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
-        (os.abort, "was killed by SIGABRT"),
-    ],
+    [(lambda: os._exit(3), "exited with code 3 before it returned"), (os.abort, "was killed by SIGABRT")],
 )
 @pytest.mark.parametrize("start_method", by_day(["fork", "spawn"], 1))
 def test_a_death_is_named(start_method: Any, die: Callable[[], object], words: str) -> None:
@@ -327,7 +311,6 @@ def fails_in(kernel: NotebookSession, *body: str, call: str = "launch(run, 3)") 
     [
         ("ctypes.string_at(0)", "was killed by SIGSEGV"),
         ("raise ValueError('\\x1b[31mred\\x07')", "raised ValueError: "),
-        ("torch.ones(2) @ torch.ones(3)", "raised RuntimeError: "),
     ],
 )
 def test_in_a_notebook_a_failure_is_named_with_the_line_of_the_cell(
@@ -337,16 +320,6 @@ def test_in_a_notebook_a_failure_is_named_with_the_line_of_the_cell(
     assert cell.error.startswith(f"WorkerFailed: rank 1 of 3 {words}")
     assert "cell line 4" in cell.error.splitlines()[1]
     assert not re.search("[\x00-\x09\x0b-\x1f]", cell.error.replace("\t", " "))
-
-
-@nightly
-def test_in_a_notebook_each_stuck_rank_shows_its_line(kernel: NotebookSession) -> None:
-    body = ["if rank == 0: time.sleep(1000)", "if rank == 1: sum(range(10**12))", "while True: pass"]
-    cell = fails_in(kernel, *body, call="launch(run, 3, timeout_seconds=1)")
-    assert cell.error_name == "WorkersStuck"
-    assert cell.error.splitlines()[1:4] == [
-        f"    rank {rank}   is at cell line {3 + rank}:   {line}   (the whole time)" for rank, line in enumerate(body)
-    ]
 
 
 def run_as_a_front_end(kernel: NotebookSession, source: str, cell_id: str = "a1") -> Cell:

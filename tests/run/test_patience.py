@@ -7,34 +7,28 @@ import re
 import sys
 import time
 import traceback
-from types import SimpleNamespace
 
 import pytest
 from nights import nightly
 
 from ddp_lessons import WorkersStuck, launch
 from ddp_lessons.run.launcher import patience
-from ddp_lessons.run.launcher.patience import OwnTime, slowness
+from ddp_lessons.run.launcher.patience import slowness
 
 
-def test_on_a_quiet_machine_a_second_is_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_able_to_run", lambda: 5.0)  # four ranks, and a notebook that looks on
-    assert slowness(4) == 1.0
-    clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    own = OwnTime(4)
-    clock.now += 0.5
-    assert own.seconds() == 0.5
-
-
-def test_where_nothing_tells_who_runs_seconds_are_those_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_able_to_run", lambda: 0.0)
-    assert slowness(2) == 1.0
-
-
-def test_a_runaway_ends_however_full_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_able_to_run", lambda: 100_000.0)
-    assert slowness(4) == 20.0
+@pytest.mark.parametrize(
+    ("able_to_run", "factor"),
+    [
+        (5.0, 1.0),  # four ranks, and a notebook that looks on
+        (0.0, 1.0),  # where nothing tells who runs
+        (100_000.0, 20.0),  # a runaway ends, however full the machine is
+    ],
+)
+def test_a_second_lasts_longer_only_where_others_want_the_cores(
+    able_to_run: float, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "_able_to_run", lambda: able_to_run)
+    assert slowness(4) == factor
 
 
 @pytest.fixture

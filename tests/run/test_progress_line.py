@@ -12,9 +12,6 @@ from nights import nightly
 from notebook_session import NotebookSession
 from processes import run_on_a_terminal
 
-from ddp_lessons.run.output import progress_line
-from ddp_lessons.run.output.progress_line import ProgressLine
-
 IMPORTS = """
 import time
 from ddp_lessons import launch
@@ -62,14 +59,3 @@ def test_what_is_kept_in_a_file_has_no_such_line() -> None:
     program = [sys.executable, "-c", f"{IMPORTS}\n{AT_ONCE}\n{SHOWN}"]
     done = subprocess.run(program, capture_output=True, check=True, timeout=60)
     assert done.stdout + done.stderr == b""
-
-
-def test_a_terminal_that_went_away_does_not_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Gone:
-        def isatty(self) -> bool:
-            raise ValueError("I/O operation on closed file")
-
-    monkeypatch.setattr(sys, "stderr", Gone())
-    monkeypatch.setattr(progress_line, "_PATIENCE_SECONDS", 0.0)
-    with ProgressLine() as line:
-        line.show("calls: 1 of 2")

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from nights import nightly
 from notebook_session import NotebookSession
-from processes import PROJECT, Program, eventually, template_of
+from processes import PROJECT, Program, eventually
 
 from ddp_lessons import launch
 
@@ -72,7 +72,6 @@ RIGHT_IN: dict[str, Callable[[], str]] = {
     "no network": lambda: said_by(ADD_UP, prefix=namespaces("-n -u", UNKNOWN_HOST)),
     "no network, joins by itself": lambda: said_by(JOIN_BY_ITSELF, prefix=namespaces("-n -u", UNKNOWN_HOST)),
     "only IPv6": lambda: said_by(ADD_UP, prefix=namespaces("-n", ONLY_VERSION_6)),
-    "few open files": lambda: said_by(ADD_UP, prefix=shell("ulimit -n 256")),
     "strict": lambda: said_by(ADD_UP, options=["-W", "error", "-B", "-u", "-O"]),
 }
 
@@ -157,19 +156,3 @@ def test_the_learner_s_files_do_not_stand_in_for_python_s_own(tmp_path: Path) ->
 
 
 # --- what the notebook did before -----------------------------------------------------------------------------------
-
-
-def test_what_ddp_imports_is_imported_once_for_all_later_launches() -> None:
-    def wrap(rank: int, world_size: int) -> tuple[bool, bool]:
-        was_there = "torch._dynamo" in sys.modules
-        torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
-        return was_there, torch.cuda.is_initialized()
-
-    launch(wrap, 2)
-    assert list(launch(wrap, 2)) == [(True, False)] * 2
-    assert template_of(os.getpid()).num_threads() == 1  # it can still be forked
-
-
-def test_a_process_that_the_notebook_forks_while_torch_is_imported_is_silent() -> None:
-    said = Program("from ddp_lessons import launch\nif os.fork():\n    os.wait()").finish()
-    assert said == ""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import mmap
 import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 import torch
@@ -29,11 +27,6 @@ def two_orders(rank: int) -> None:
     dist.all_reduce(torch.ones(1)) if rank == 0 else dist.broadcast(torch.ones(1), 0)
 
 
-def new_group(rank: int, timeout: timedelta | None = None) -> None:
-    if rank == 0:
-        dist.new_group(timeout=timeout)
-
-
 def leave(rank: int) -> None:
     if rank == 0:
         dist.all_reduce(torch.ones(1))
@@ -46,18 +39,18 @@ def last_line(call: Call) -> str:
     return str(stuck.value).splitlines()[-1]
 
 
-def torchs_words(call: Call, seconds_alive: float) -> str:
+def torchs_words(call: Call) -> str:
     """Of torch itself, on both ranks; rank 1 stays for a while before it exits, as a process of torchrun might."""
 
     def run(rank: int, world_size: int) -> str:
         short = timedelta(milliseconds=MILLISECONDS)
         dist.init_process_group("gloo", timeout=short)
-        if rank == 1 and call in (new_group, leave):
-            time.sleep(seconds_alive)
+        if rank == 1 and call is leave:
+            time.sleep(0.2)
             dist.destroy_process_group()
             return ""
         try:
-            new_group(rank, short) if call is new_group else call(rank)
+            call(rank)
         except RuntimeError as error:
             return str(error)
         return "nothing"
@@ -66,27 +59,18 @@ def torchs_words(call: Call, seconds_alive: float) -> str:
 
 
 @nightly
-@pytest.mark.parametrize("call", by_day([receive_first, two_orders, new_group], 1))
+@pytest.mark.parametrize("call", by_day([receive_first, two_orders], 1))
 def test_a_hang_ends_in_plain_torch_with_the_words_of_its_message(call: Call) -> None:
     line = last_line(call)
     assert line.startswith(f"{BEGIN}after 30 minutes ")
     (words,) = re.findall(r'minutes "([^"]+)"', line)
-    assert words.replace("1800000", str(MILLISECONDS)) in torchs_words(call, seconds_alive=4)
+    assert words.replace("1800000", str(MILLISECONDS)) in torchs_words(call)
 
 
 def test_a_rank_that_returned_closes_the_connection() -> None:
     line = last_line(leave)
     assert line.startswith(f'{BEGIN}"Connection closed by peer" when a rank exits')
-    assert "Connection closed by peer" in torchs_words(leave, seconds_alive=0.2)
-
-
-def test_nccls_words_are_those_of_its_watchdog() -> None:
-    libraries = list((Path(torch.__file__).parent / "lib").glob("libtorch_cuda.*"))
-    if not libraries:
-        pytest.skip("this torch is built without NCCL")
-    (words,) = re.findall(r'\(NCCL: "([^"]+)"\)', last_line(leave))
-    with open(libraries[0], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        assert content.find(words.encode()) >= 0
+    assert "Connection closed by peer" in torchs_words(leave)
 
 
 def test_wrong_results_are_no_error_in_plain_torch() -> None:

@@ -6,15 +6,13 @@ import collections
 import dataclasses
 import enum
 import math
-import operator
 import os
 import pickle
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy
 import psutil
@@ -26,6 +24,7 @@ from processes import PROJECT, without_address
 from torch import Tensor, nn
 
 from ddp_lessons import Results, WorkerFailed, Workers, launch
+from ddp_lessons.run.wire.travel import from_notebook, pack_call, pack_value
 
 _SHELLS = re.compile(r"torch\.(u?int[1-7]$|qu?int)")  # dtypes of which torch makes no plain tensors
 _DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype) and not _SHELLS.match(str(d))}, key=str)
@@ -72,12 +71,9 @@ _matrix = torch.arange(24.0).reshape(4, 6)
 _complex = torch.tensor([1 + 2j, 3 - 4j, 5j])
 _SHAPES: dict[str, Tensor] = {
     "no dimension": torch.tensor(3.5),
-    "no elements": torch.empty(3, 0, 2, dtype=torch.int64),
-    "a column": _matrix[:, 1],
     "the column of a batch of one": _matrix[:1, 1],
     "transposed": _matrix.T,
     "expanded": torch.ones(1, 3).expand(4, 3),
-    "channels last": torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last),
     "conjugated": _complex.conj(),
     "one imaginary part of a conjugate": _complex[:1].conj().imag,
     "not a number": torch.tensor([math.nan, math.inf, -0.0]),
@@ -90,14 +86,6 @@ def test_a_tensor_of_any_shape_arrives_equal(tensor: Tensor, echo: Callable[[obj
     assert type(arrived) is Tensor
     torch.testing.assert_close(arrived, tensor, rtol=0, atol=0, equal_nan=True)
     assert torch.equal(torch.signbit(arrived.real), torch.signbit(tensor.real))
-
-
-def test_a_view_takes_along_its_own_elements_only() -> None:
-    def corner(rank: int, world_size: int) -> Tensor:
-        return torch.zeros(10_000, 10_000, dtype=torch.uint8)[:2, :2]
-
-    (arrived,) = launch(corner, 1, quiet=True)
-    assert arrived.untyped_storage().nbytes() == 4
 
 
 def test_what_arrives_can_be_changed_and_can_grow(echo: Callable[[object], Any]) -> None:
@@ -151,18 +139,14 @@ def test_500_megabytes_go_there_and_come_back_and_one_copy_stays() -> None:
 # --- everything else ------------------------------------------------------------------------------------------------
 
 _VALUES: list[object] = [
-    10**1000,
     "naïve 漢字 🙂 \x00 \ud800",
     {1: "a", None: {(2, 3): {4.5}}},
     Color.RED,
     Score("recall", {"cat": torch.tensor([0.5, 1.0])}),
     collections.defaultdict(list, {"a": [1]}),
     KeyError("weights"),
-    WorkerFailed,
-    torch.device("cpu"),
     _matrix.to_sparse(),
     torch.max(_matrix, dim=0),
-    numpy.asfortranarray(numpy.arange(12).reshape(3, 4)),
     numpy.array([(1, 2.5)], dtype=[("a", "i4"), ("b", "f8")]),
 ]
 
@@ -174,16 +158,11 @@ def test_a_value_of_any_kind_arrives_equal(value: object, echo: Callable[[object
     assert str(arrived) == str(value)
 
 
-def test_functions_and_classes_made_in_the_rank_arrive() -> None:
-    def make(rank: int, world_size: int) -> tuple[Callable[[int], int], object]:
-        class Made:
-            def __init__(self, numbers: list[int]) -> None:
-                self.numbers = numbers
-
-        return lambda number: number + rank, Made([rank])
-
-    add, made = launch(make, 2, quiet=True)[1]
-    assert (add(10), vars(made)) == (11, {"numbers": [1]})
+def test_no_buffer_of_a_call_is_lent_by_a_stream() -> None:
+    """A lent BytesIO in a reference cycle ends early releases of Python 3.12 after a failed launch (gh-111049)."""
+    buffers = pack_call(print, [torch.ones(3), b"bytes"])[0] + pack_value([torch.ones(3)], from_notebook())
+    owners = [type(memoryview(buffer).obj).__name__ for buffer in buffers]
+    assert not [owner for owner in owners if "BytesIO" in owner], owners
 
 
 # --- what cannot travel ---------------------------------------------------------------------------------------------
@@ -193,43 +172,29 @@ def _generator() -> Iterator[int]:
     yield 1
 
 
-class ReadsBadly:
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return operator.truediv, (1, 0)
-
-
-class WritesBadly:
-    def __getstate__(self) -> NoReturn:
-        raise RuntimeError("I am too shy")
-
-
-_UNTRANSPORTABLE: dict[str, tuple[Callable[[], object], str]] = {
-    "generator deep inside": (lambda: {"losses": ({"by epoch": _generator()},)}, "dict.*generator.*Next: .*return"),
-    "reads badly": (ReadsBadly, "ReadsBadly.*division by zero"),
-    "lock": (threading.Lock, "lock.*cannot be pickled and sent to the notebook"),
-    "writes badly": (WritesBadly, "WritesBadly.*I am too shy"),
-    "group": (lambda: dist.group.WORLD, "ProcessGroup"),
-    "handle": (lambda: dist.isend(torch.ones(1), 0), "Work"),
+CANNOT_TRAVEL: dict[str, Callable[[int], object]] = {
+    "dict.*generator.*Next: .*return": lambda rank: {"losses": ({"by epoch": _generator()},)},
+    "DistributedDataParallel": lambda rank: nn.parallel.DistributedDataParallel(nn.Linear(2, 2)),
+    "ProcessGroup": lambda rank: dist.group.WORLD,
+    "Work": lambda rank: dist.isend(torch.ones(1), 0) if rank == 1 else None,
 }
 
 
-@pytest.mark.parametrize(("make", "words"), by_day(_UNTRANSPORTABLE.values(), 2), ids=_UNTRANSPORTABLE)
-def test_a_value_that_cannot_travel_is_named_with_its_rank_and_type(make: Callable[[], object], words: str) -> None:
+@pytest.mark.parametrize("words", by_day(CANNOT_TRAVEL, 2))
+def test_a_value_that_cannot_travel_is_named_with_its_rank_and_type(words: str) -> None:
+    """The catalog has the whole message."""
+
+    def make(rank: int, world_size: int) -> object:
+        made = CANNOT_TRAVEL[words](rank)
+        return made if rank == 1 else None
+
     with pytest.raises(WorkerFailed, match=rf"(?s)\Arank 1 of 2 returned a {words}"):
-        launch(lambda rank, world_size: make() if rank == 1 else None, 2, quiet=True)
-
-
-def test_a_model_wrapped_in_ddp_is_named() -> None:
-    """Unpickled, it asks for the process group, which the notebook does not have."""
-    with pytest.raises(WorkerFailed, match="returned a DistributedDataParallel"):
-        launch(lambda rank, world_size: nn.parallel.DistributedDataParallel(nn.Linear(2, 2)), 1, quiet=True)
+        launch(make, 2, quiet=True)
 
 
 def test_an_argument_that_cannot_travel_is_named_by_its_place_and_type() -> None:
     with pytest.raises(TypeError, match=r"argument 2 after world_size is a generator.*cannot be pickled for a rank"):
         launch(lambda rank, world_size, one, two: None, 2, 1, _generator(), quiet=True)
-    with pytest.raises(WorkerFailed, match="ZeroDivisionError: division by zero"):
-        launch(lambda rank, world_size, value: None, 2, ReadsBadly(), quiet=True)
 
 
 # --- results --------------------------------------------------------------------------------------------------------

@@ -41,17 +41,9 @@ MOMENTS: dict[str, tuple[Sequence[Sequence[Event]], set[tuple[int, str]]]] = {
         [[FROM_ANYONE], [a("send", 0, OVER), a("recv", 0)], [a("recv", 0)]],
         set(),
     ),
-    "nobody has sent": (
-        [[FROM_ANYONE], [a("recv", 0)], [a("recv", 0)]],
-        {(0, "recv"), (1, "recv"), (2, "recv")},
-    ),
     "the message has gone to an earlier call": (
         [[a("recv", 1, OVER), FROM_ANYONE], [a("send", 0, OVER), a("recv", 0)], [a("recv", 0)]],
         {(0, "recv"), (1, "recv"), (2, "recv")},
-    ),
-    "one can still send": (
-        [[FROM_ANYONE], [a("recv", 0)], []],
-        set(),
     ),
     "it is taken by a call from anyone that waits": (
         [[FROM_ANYONE, a("barrier")], [a("barrier")], [a("send", 0)]],
