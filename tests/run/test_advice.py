@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import socket
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +122,35 @@ def test_a_rank_that_was_killed_has_the_words_of_torchrun() -> None:
 
 # --- in torch's words: this machine cannot raise them ----------------------------------------------------------------
 
+OF_TORCH = (
+    ("AssertionError", "Torch not compiled with CUDA enabled", "use the CPU"),
+    ("RuntimeError", "Distributed package doesn't have NCCL built in", 'use backend="gloo"'),
+    ("ValueError", "ProcessGroupNCCL is only supported with GPUs, no GPUs found!", 'use backend="gloo"'),
+    ("OutOfMemoryError", "CUDA out of memory. Tried to allocate ", "use a smaller batch or model"),
+    (
+        "RuntimeError",
+        "It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory "
+        "limit.",
+        "use num_workers=0 or smaller batches, or give the container more shared memory",
+    ),
+)
+
+
+@pytest.mark.parametrize("words", [words for _, words, _ in OF_TORCH])
+def test_these_are_torchs_words(words: str) -> None:
+    folder = Path(torch.__file__).parent
+    python = [folder / "cuda" / "__init__.py", folder / "distributed" / "distributed_c10d.py"]
+    libraries = sorted((folder / "lib").glob("lib*torch*")) + sorted((folder / "lib").glob("libc10*"))
+    is_of_cuda = "CUDA out" in words or "ProcessGroupNCCL" in words
+    if is_of_cuda and not any("cuda" in file.name for file in libraries):
+        pytest.skip("this torch is built without CUDA")
+    assert any(_holds(file, words.encode()) for file in [*python, *libraries])
+
+
+def _holds(file: Path, words: bytes) -> bool:
+    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(words) >= 0
+
 
 def raised(kind: str, message: str) -> Raised:
     return Raised(kind, message, (), "", 0.0)
@@ -128,9 +159,7 @@ def raised(kind: str, message: str) -> Raised:
 @pytest.mark.parametrize(
     ("end", "advice"),
     [
-        (raised("ValueError", "ProcessGroupNCCL is only supported with GPUs, no GPUs found!"), 'use backend="gloo"'),
-        (raised("OutOfMemoryError", "CUDA out of memory. Tried to allocate 1"), "use a smaller batch or model"),
-        (raised("RuntimeError", "dataloader's workers are out of shared memory. "), "use num_workers=0 or smaller"),
+        *[(raised(kind, f"{words} 1"), advice) for kind, words, advice in OF_TORCH],
         (raised("DistNetworkError", "[Errno 111] Connection refused"), "check that rank 0 is running"),
         (raised("ConnectionRefusedError", "[Errno 111] Connection refused"), "fix that line"),
         (raised("AttributeError", "Can't get attribute 'train' on <module '__main__' (built-in)>"), "put the function"),

@@ -5,7 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -264,3 +268,29 @@ def test_no_file_that_the_notebook_has_open_is_open_in_a_rank(tmp_path: Path) ->
         os.set_inheritable(secret.fileno(), True)
         for names in launch(opened, 2, quiet=True):
             assert secret.name not in names
+
+
+@pytest.mark.usefixtures("all_is_well_afterwards")
+def test_two_threads_cannot_mix_their_runs_on_the_same_ranks() -> None:
+    with Workers(2, quiet=True) as workers:
+        other = threading.Thread(target=workers.run, args=(lambda rank, world_size: time.sleep(1),))
+        other.start()
+        time.sleep(0.3)
+        with pytest.raises(RuntimeError, match="running a function in another thread"):
+            workers.run(add_up)
+        other.join()
+        assert list(workers.run(add_up)) == [1.0, 1.0]
+
+
+def test_a_rank_imports_nothing_that_its_template_has_not_imported_for_it() -> None:
+    """Each rank would pay for it, with time and memory."""
+
+    def imported(rank: int, world_size: int) -> set[str]:
+        dist.barrier()
+        return set(sys.modules)
+
+    of_template = "import sys; from ddp_lessons.run.rank import template; template._import_ahead(); print(*sys.modules)"
+    known = subprocess.run([sys.executable, "-c", of_template], capture_output=True, text=True, check=True).stdout
+    mine = {name.partition(".")[0] for name in sys.modules if name.startswith("test")}
+    for names in launch(imported, 2, quiet=True):
+        assert names - set(known.split()) - mine == set()
