@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ddp_lessons.capstone import plain_training
 from ddp_lessons.capstone.observed_rank import ALONE, KILLED, LEAVES
 from ddp_lessons.capstone.script_runs import EPOCHS, RESULTS, Outcome, Trials, trials_of
@@ -23,7 +25,7 @@ from ddp_lessons.show.timelines.timeline_figure import timeline
 SIZES = (1, 2, 4)
 STEPS_PER_EPOCH = -(-plain_training.TRAIN // plain_training.BATCH)
 ARGUMENTS = "--epochs {} --checkpoint FILE.pt --out FILE.json"
-_CLOSE = 1e-5  # weights of the same training in another run, relative to the largest
+CLOSE = 1e-5  # weights of the same training in another run, relative to the largest
 _CLOSE_RESULT = 1e-3  # losses, relative
 _LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM = 30.0, 8
 _EVENTS = 60  # of the newest calls, in the timeline
@@ -79,9 +81,9 @@ def survives_a_kill(trials: Trials) -> Part:
     resumed = trials.run("resumed", 2, resumes=killed).require_end()
     resumed.result()
     again, wanted = resumed.noted[0]["steps"], (EPOCHS - step // trials.steps_per_epoch) * trials.steps_per_epoch
-    distance = _distance(resumed, undisturbed)
-    rows = {"trained_again": again > wanted, "resumed_elsewhere": not distance <= _CLOSE}
-    refuse(rows, moment=moment, again=again, wanted=wanted, distance=distance, limit=_CLOSE)
+    distance = distance_of_weights(resumed, undisturbed)
+    rows = {"trained_again": again > wanted, "resumed_elsewhere": not distance <= CLOSE}
+    refuse(rows, moment=moment, again=again, wanted=wanted, distance=distance, limit=CLOSE)
     return part_of("killed and resumed", True, moment=moment, again=again, equal=_equal(distance))
 
 
@@ -97,10 +99,10 @@ def _require_safe_checkpoint(outcome: Outcome) -> None:
     refuse(rows, writers=writers)
 
 
-def _distance(one: Outcome, other: Outcome) -> float:
+def distance_of_weights(one: Outcome, other: Outcome) -> float:
     """Of the final weights of all ranks, relative to the largest."""
     base = other.weights(0)
-    return float(max(abs(one.weights(rank) - base).max() for rank in range(one.ranks)) / abs(base).max())
+    return float(np.max([abs(one.weights(rank) - base) for rank in range(one.ranks)]) / abs(base).max())
 
 
 def _equal(distance: float) -> str:
@@ -149,10 +151,14 @@ def bears_a_slow_rank(trials: Trials) -> Part:
     undisturbed = trials.run("undisturbed", 2).require_end()
     wanted, delays = undisturbed.result(), {"start 0": 1.0, "save 0": 1.0, "step 1": 0.03}
     slow = trials.run("one of them slow", 2, delays=delays, records=True).require_end()
-    others, distance, calls = _other_results(slow.result(), wanted), _distance(slow, undisturbed), slow.calls()
+    others, distance, calls = (
+        _other_results(slow.result(), wanted),
+        distance_of_weights(slow, undisturbed),
+        slow.calls(),
+    )
     picture = timeline(replace(calls, events=calls.events.newest(_EVENTS)), title=_TIMELINE_TITLE, axis="time")
-    rows = {"other_results_when_slow": others, "other_weights_when_slow": not distance <= _CLOSE}
-    refuse(rows, picture=picture, result="".join(others[:1]), distance=distance, limit=_CLOSE)
+    rows = {"other_results_when_slow": others, "other_weights_when_slow": not distance <= CLOSE}
+    refuse(rows, picture=picture, result="".join(others[:1]), distance=distance, limit=CLOSE)
     return part_of("a slow rank", True, picture=picture, steps=slow.noted[0]["steps"], equal=_equal(distance))
 
 

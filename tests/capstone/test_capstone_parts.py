@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from broken_scripts import BROKEN, KILLED
 from nights import by_day, nightly
@@ -16,11 +18,13 @@ from ddp_lessons.capstone import capstone_parts
 from ddp_lessons.capstone.capstone_check import judge
 from ddp_lessons.capstone.capstone_parts import (
     ARGUMENTS,
+    CLOSE,
     HANG,
     LETTERS,
     PARTS,
     STEPS_PER_EPOCH,
     ask_about_a_hang,
+    distance_of_weights,
     judged,
     watched,
 )
@@ -98,6 +102,14 @@ def test_a_file_that_another_rank_renamed_points_to_rank_0(error: str, advice: s
     part = verdict.value.part
     assert "/runs" not in part.said  # each run has a folder of its own: the same failure reads the same in each
     assert part.advice.startswith(advice)
+
+
+def test_weights_that_are_no_numbers_are_far_from_all_others(tmp_path: Path) -> None:
+    for rank, weight in enumerate((1.0, math.nan)):
+        np.save(tmp_path / f"weights-{rank}.npy", np.array([weight, 2.0]))
+    outcome = replace(ENDED, folder=tmp_path)
+    assert not distance_of_weights(outcome, outcome) <= CLOSE
+    assert distance_of_weights(replace(outcome, ranks=1), outcome) == 0.0
 
 
 @pytest.mark.parametrize("case", range(4))
