@@ -151,11 +151,8 @@ def bears_a_slow_rank(trials: Trials) -> Part:
     undisturbed = trials.run("undisturbed", 2).require_end()
     wanted, delays = undisturbed.result(), {"start 0": 1.0, "save 0": 1.0, "step 1": 0.03}
     slow = trials.run("one of them slow", 2, delays=delays, records=True).require_end()
-    others, distance, calls = (
-        _other_results(slow.result(), wanted),
-        distance_of_weights(slow, undisturbed),
-        slow.calls(),
-    )
+    others, calls = _other_results(slow.result(), wanted), slow.calls()
+    distance = distance_of_weights(slow, undisturbed)
     picture = timeline(replace(calls, events=calls.events.newest(_EVENTS)), title=_TIMELINE_TITLE, axis="time")
     rows = {"other_results_when_slow": others, "other_weights_when_slow": not distance <= CLOSE}
     refuse(rows, picture=picture, result="".join(others[:1]), distance=distance, limit=CLOSE)
