@@ -62,10 +62,10 @@ lint: setup .venv/.dev  ## check style, types and texts: words, links, minutes, 
 test-browser: setup .venv/.dev site slides  ## run the lessons and the site in a real browser; see .screenshots/
 	$(tests) -n 2 --dist loadgroup tests/browser
 
-test-pip: .venv-pip/.ready  ## run one lesson and ten tests where plain pip has installed the course
+test-pip: .venv-pip/.ready  ## run one lesson and some tests where plain pip has installed the course
 	.venv-pip/bin/python -m ddp_lessons pair
 	.venv-pip/bin/python -m pytest --nbval notebooks/00_*.ipynb
-	.venv-pip/bin/python -m pytest tests/run/test_worlds.py tests/run/test_events.py
+	.venv-pip/bin/python -m pytest tests/run/test_events.py tests/run/test_waits.py tests/run/test_causes.py
 
 .venv-pip/.ready: requirements.txt pyproject.toml
 	python3 -m venv --clear .venv-pip

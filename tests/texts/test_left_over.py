@@ -47,3 +47,9 @@ def test_every_function_and_class_is_used() -> None:
 def test_every_word_of_the_glossary_is_used_in_a_lesson() -> None:
     used = {use.word for lesson in lessons() for use in uses(lesson)}
     assert [entry.word for entry in entries() if entry.word not in used] == []
+
+
+def test_every_file_that_make_names_is_there() -> None:
+    named = re.findall(r"(?<![\w./-])(?:tests|tools|docs)/[\w./-]+\.\w+", SOURCES[PROJECT / "Makefile"])
+    assert "tests/stages.py" in named
+    assert [name for name in named if not (PROJECT / name).exists()] == []
