@@ -55,7 +55,7 @@ class LaunchedCall(Follow):
         self.values: dict[int, Any] = dict.fromkeys(order.not_asked, NO_VALUE)
         self.transcripts = [rank.transcript for rank in ranks]
         self._ranks, self._order, self._limits = ranks, order, limits
-        self._gone: list[int] = []
+        self._gone: set[int] = set()  # until their end is known
         self._is_over = False
         self._selector = selectors.DefaultSelector()
         for number in channels:
@@ -155,7 +155,7 @@ class LaunchedCall(Follow):
         except EOFError:
             self._selector.unregister(rank.process.channel)
             if number in self.running() and not self._is_over:
-                self._gone.append(number)
+                self._gone.add(number)
             del self._channels[number]  # it is not asked any more
             return
         if whole is None:
@@ -202,18 +202,15 @@ class LaunchedCall(Follow):
 
     def _note_aborts(self) -> None:
         """A rank that aborts stays for a moment, in which it can still report its calls."""
-        for number in self.running():
-            if number not in self._gone and has_aborted(self._ranks[number].crash_file):
+        for number in sorted(set(self.running()) - self._gone):
+            if has_aborted(self._ranks[number].crash_file):
                 self.ask_for_calls([number], SECONDS_FOR_LAST_WORDS)
                 self.positions.pop(number, None)
-                if number not in self._gone:
-                    self._gone.append(number)
+                self._gone.add(number)
 
     def _note_deaths(self) -> None:
         while self._gone:
-            number = self._gone.pop()
-            if number in self.ended:  # one that aborted was noted, and then closed its channel
-                continue
+            number = min(self._gone)
             rank, moment = self._ranks[number], time.monotonic()
             nursery = rank.process.nursery
             (exit_code,) = nursery.stop([rank.process])
@@ -230,6 +227,7 @@ class LaunchedCall(Follow):
                 moment,
                 lost_node=rank.process.node if is_node_lost else "",
             )
+            self._gone.remove(number)
 
     def _ask_all(self, seconds_to_answer_a_signal: float) -> None:
         """Where is each rank, and what has it called? A process that has not been forked yet can't say."""

@@ -319,10 +319,7 @@ def start_method(asked: str | None) -> str:
         raise ValueError(f'start_method must be "fork", "spawn" or None, not {asked!r}')
     if asked == "fork" and sys.platform != "linux":
         raise ValueError('start_method="fork" needs Linux: leave it out, and processes are spawned in advance')
-    set_outside = os.environ.get("DDP_LESSONS_START_METHOD")
-    if set_outside not in (None, "", "fork", "spawn"):
-        raise ValueError(f'the variable DDP_LESSONS_START_METHOD must be "fork" or "spawn", not {set_outside!r}')
-    return asked or set_outside or ("fork" if sys.platform == "linux" else "spawn")
+    return asked or ("fork" if sys.platform == "linux" else "spawn")
 
 
 def opened(stream: socket.socket) -> Channel:

@@ -65,6 +65,17 @@ def one_never_joins(rank: int, world_size: int) -> float:
     return total.item()
 
 
+@mistake(7, "no-counterpart", last, ["recv("], join=False)
+def numbers_of_its_own(rank: int, world_size: int) -> float:
+    """The ranks number themselves from the last to the first, and the first number forgets to send."""
+    number = world_size - 1 - rank
+    dist.init_process_group("gloo", rank=number, world_size=world_size)
+    weight = torch.tensor([0.5])
+    if number > 0:
+        dist.recv(weight, 0)
+    return weight.item()
+
+
 @mistake(7, "world-size-too-large", only(), ["init_process_group("], "world size mismatch", "world_size", join=False)
 def wrong_world_size(rank: int, world_size: int) -> Tensor:
     """There is a notebook, too, and so the ranks are taken to be one more than they are."""
