@@ -23,7 +23,7 @@ PROJECT = Path(__file__).parents[2]
 GUIDE = PROJECT / "docs" / "instructor"
 PAGES = [*sorted(GUIDE.rglob("*.md")), PROJECT / "docs" / "participants.md"]
 PLANS = ("half_day.md", "one_day.md", "two_days.md")
-QUIZ, CLOSING, OPENING = "Do you know it?", "What you have now", "opening"
+QUIZ, CLOSING, OPENING = "Quiz", "Summary", "opening"
 LESSONS = read_lessons()
 every_lesson = every(LESSONS, lambda lesson: lesson.file.stem)
 every_plan = every(PLANS)
@@ -187,7 +187,7 @@ def test_a_plan_has_time_in_hand_and_a_break_after_two_hours_at_most(page: str) 
         for part in day[:-1]:
             stretches = [*stretches, 0] if part.spent[2] else [*stretches[:-1], stretches[-1] + sum(part.spent)]
         assert max(stretches) <= 120, stretches
-        assert any(part.row[4].startswith("Time in hand") and part.spent[0] >= 10 for part in day)
+        assert any(part.row[4].startswith("Buffer") and part.spent[0] >= 10 for part in day)
 
 
 @every_plan

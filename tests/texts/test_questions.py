@@ -31,9 +31,9 @@ def test_a_lesson_asks_five_to_seven_different_questions_just_before_its_end(les
     assert [text for text, count in Counter(one.text for one in asked).items() if count > 1] == []
     cells = json.loads(NOTEBOOKS[lesson].read_text(encoding="utf-8"))["cells"][-3:]
     heading, shown, closing = ["".join(cell["source"]) for cell in cells]
-    assert heading.startswith("## Do you know it?\n")
+    assert heading.startswith("## Quiz\n")
     assert shown.endswith(f"quiz.questions({lesson})")
-    assert closing.startswith("## What you have now\n")
+    assert closing.startswith("## Summary\n")
 
 
 @every_question
