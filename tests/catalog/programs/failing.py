@@ -176,7 +176,6 @@ class Unloadable:
 
 NEVER_BEGIN: tuple[Function, ...] = (
     Unloadable("breaks_on_its_way", int, "not a number"),
-    Unloadable("kills_when_it_arrives", os._exit, 7),
     Unloadable("has_a_lock", int, threading.Lock()),
 )
 NEVER_RETURN: tuple[Function, ...] = (sleeps, computes, is_stopped)

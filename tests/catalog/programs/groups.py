@@ -67,12 +67,12 @@ def one_never_joins(rank: int, world_size: int) -> float:
 
 @mistake(7, "no-counterpart", last, ["recv("], join=False)
 def numbers_of_its_own(rank: int, world_size: int) -> float:
-    """The ranks number themselves from the last to the first, and the first number forgets to send."""
-    number = world_size - 1 - rank
+    """The ranks after rank 0 number themselves from the last to the first, and number 1 forgets to send."""
+    number = -rank % world_size
     dist.init_process_group("gloo", rank=number, world_size=world_size)
     weight = torch.tensor([0.5])
-    if number > 0:
-        dist.recv(weight, 0)
+    if number != 1:
+        dist.recv(weight, 1)
     return weight.item()
 
 
