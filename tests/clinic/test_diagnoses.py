@@ -36,7 +36,8 @@ def test_each_wrong_part_gets_its_own_sentence_and_the_others_are_right(one: Cas
         for line in set(range(1, len(one.program) + 1)) - set(one.lines)
     ]
     wrong += [
-        ("rule", rule, one.other_rules.get(rule, f"This rule says that {RULES[rule]}.")) for rule in set(RULES) - {one.rule}
+        ("rule", rule, one.other_rules.get(rule, f"This rule says that {RULES[rule]}."))
+        for rule in set(RULES) - {one.rule}
     ]
     for name, value, sentence in wrong:
         report = check.diagnosis(one.number, **right | {name: value})
