@@ -1,7 +1,7 @@
-"""The cases of the clinic: what each job was, its diagnosis, and the files of a real run of it.
+"""The cases of the clinic: each is a job, its diagnosis, and the files that a real run left behind.
 
-`cases/N.toml` describes a case. `cases/N/` has its program and what it left behind;
-`python -m tools.authoring clinic N` runs it again.
+`cases/N.toml` describes a case, and `cases/N/` contains its program and those files.
+To run the job again, use `python -m tools.authoring clinic N`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ddp_lessons.dumps.dump_files import read_dump
 from ddp_lessons.own_files import read_toml
 
 RULES = {
-    "uneven steps": "a rank has fewer steps than the others, and leaves a loop of collectives early",
-    "only some ranks": "a collective under an `if` that not every rank enters",
-    "different order": "the ranks make the same collectives, but not in the same order",
-    "different shapes": "the ranks bring tensors of different shapes to one collective",
-    "group of members": "only the members of a group call `new_group`, which every rank must call",
+    "uneven steps": "one rank has fewer steps than the others, so it leaves a loop of collectives early",
+    "only some ranks": "a collective is under an `if` that not every rank enters",
+    "different order": "the ranks call the same collectives, but not in the same order",
+    "different shapes": "the ranks pass tensors of different shapes to a collective",
+    "group of members": "only a group's members call `new_group`, which every rank must call",
     "first failure": "one rank raised an exception or was killed, and the others failed because of it",
-    "late rank": "no hang: the other ranks wait for a rank that still computes",
+    "late rank": "the job doesn't hang: the other ranks wait for a rank that is still computing",
 }
-PROGRAM = "train.py.txt"  # not train.py, which pip would compile and other tools would take for ours
+PROGRAM = "train.py.txt"  # not train.py, which pip would compile and other tools would mistake for one of our modules
 
 
 @dataclass(frozen=True)
 class Case:
-    """`lines`, and the keys of `repair` and `hints`, are lines of the job's train.py."""
+    """`lines` and the keys of `repair` and `hints` are line numbers in the job's train.py."""
 
     number: int
     title: str
@@ -42,11 +42,11 @@ class Case:
     lines: Sequence[int]
     rule: str
     why: str
-    repair: Mapping[int, str]  # the new text of lines
-    other_ranks: str  # about a rank that is not the one
-    hints: Mapping[int, str]  # about other lines
+    repair: Mapping[int, str]  # by line number, its new text
+    other_ranks: str  # the hint for a wrong rank
+    hints: Mapping[int, str]  # for wrong lines
     other_rules: Mapping[str, str] = field(default_factory=dict)
-    looks: int = 1  # how often the stacks are taken
+    looks: int = 1  # how many times the stacks are taken
     waiting: int = 0  # how many ranks are in a collective each time
 
     @property
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def program(self) -> list[str]:
-        """The lines of its train.py."""
+        """The lines of the job's train.py."""
         return (self.folder / PROGRAM).read_text(encoding="utf-8").splitlines()
 
     @property
@@ -65,7 +65,7 @@ class Case:
 
 @dataclass(frozen=True, repr=False)
 class CaseFiles:
-    """What a job left behind, in `folder`. It displays itself as the last line of a cell."""
+    """The files that a job left behind, in `folder`. As the last line of a cell, it displays itself."""
 
     number: int
     folder: Path
@@ -82,7 +82,7 @@ class CaseFiles:
 
 
 def case(number: int) -> CaseFiles:
-    """Copy the files of a case into the folder `case_1`, `case_2` and so on, and say what the job was.
+    """Copy the files of a case into a folder (`case_1`, `case_2` and so on) and describe the job.
 
     Raises:
         ValueError: there is no case with this number.
@@ -98,14 +98,14 @@ def case(number: int) -> CaseFiles:
 
 
 def case_of(number: int) -> Case:
-    """Raises ValueError where there is no such case."""
+    """Raises ValueError if there is no such case."""
     if number not in CASES:
         raise ValueError(f"there is no case {number!r}: choose a number from 1 to {len(CASES)}")
     return CASES[number]
 
 
 def _give_its_time(dump: Path) -> None:
-    """`explain` takes the time of torch's file for the time of the dump, which was written at the timeout."""
+    """Set the file's time to that of the timeout, when the dump was written: `explain` dates torch's dumps by it."""
     moment = max(entry["time_created_ns"] / 1e9 + entry["timeout_ms"] / 1e3 for entry in read_dump(dump)["entries"])
     os.utime(dump, (moment, moment))
 

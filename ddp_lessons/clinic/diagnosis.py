@@ -1,4 +1,4 @@
-"""`check.diagnosis`: is it the right rank, line and rule? Each gets its own sentence."""
+"""`check.diagnosis` checks the rank, the line and the rule, and comments on each one separately."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ddp_lessons.check.report import Report, not_right
 from ddp_lessons.clinic.clinic_cases import RULES, Case, case_of
 
 _RIGHT = "right"
-_ANY_LINE = "Begin with the line in which most ranks wait or fail. Which rank is not there, and where is it instead?"
-_ANY_RULE = "It would mean: {}. Which file of the case shows that?"
+_ANY_LINE = "Start with the line at which most ranks wait or fail. Which rank isn't there, and where is it instead?"
+_ANY_RULE = "This rule says that {}. Which of the case's files shows this?"
 
 
 def diagnosis(number: int, rank: int | None = None, line: int | None = None, rule: str = "") -> Report:
-    """Judge the diagnosis of a case of the clinic.
+    """Check your diagnosis of one of the clinic's cases.
 
     Args:
-        number: of the case, as in `clinic.case(1)`.
+        number: the number of the case, as in `clinic.case(1)`.
         rank: the rank that caused the failure.
-        line: the line of its train.py that must change, or where the rank was.
-        rule: what the rank did, as one of the names that are listed when it is left out.
+        line: the line of the job's train.py that must change, or at which the rank was.
+        rule: the name of what went wrong; call the function without it to see all names.
 
     Raises:
         ValueError: there is no case with this number.
@@ -28,7 +28,7 @@ def diagnosis(number: int, rank: int | None = None, line: int | None = None, rul
     if rank is None and line is None and not rule:
         return Report(name, False, "which rank, line and rule?", "", _rules(one))
     if rule and rule not in RULES:
-        said = f"There is no rule {rule!r}. Choose one of these names."
+        said = f"There is no rule {rule!r}. Choose one of these:"
         return Report(name, False, "which rule?", said, _rules(one))
     ranks, length = one.world_size, len(one.program)
     of_rule = one.other_rules.get(rule) or _ANY_RULE.format(RULES.get(rule))
@@ -66,5 +66,5 @@ def _rules(one: Case) -> tuple[str, ...]:
 def _repair(one: Case) -> tuple[str, ...]:
     lines: list[str] = []
     for place, new in one.repair.items():
-        lines += [f"  Repair of line {place}:", *(f"    {text}" for text in new.split("\n"))]
+        lines += [f"  Fix for line {place}:", *(f"    {text}" for text in new.split("\n"))]
     return tuple(lines)

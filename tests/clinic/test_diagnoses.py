@@ -32,11 +32,12 @@ def test_each_wrong_part_gets_its_own_sentence_and_the_others_are_right(one: Cas
         for rank in set(range(one.world_size)) - {one.rank}
     ]
     wrong += [
-        ("line", line, one.hints.get(line, "Begin with the line in which most ranks wait or fail."))
+        ("line", line, one.hints.get(line, "Start with the line at which most ranks wait or fail."))
         for line in set(range(1, len(one.program) + 1)) - set(one.lines)
     ]
     wrong += [
-        ("rule", rule, one.other_rules.get(rule, f"It would mean: {RULES[rule]}.")) for rule in set(RULES) - {one.rule}
+        ("rule", rule, one.other_rules.get(rule, f"This rule says that {RULES[rule]}."))
+        for rule in set(RULES) - {one.rule}
     ]
     for name, value, sentence in wrong:
         report = check.diagnosis(one.number, **right | {name: value})
