@@ -1,4 +1,4 @@
-"""Six jobs that hung or died, as the files that they left behind: `clinic.case(1)`, then `check.diagnosis`."""
+"""The files that six jobs left behind when they hung or died: `clinic.case(1)`, then `check.diagnosis`."""
 
 from ddp_lessons.clinic.clinic_cases import CaseFiles as CaseFiles, case as case
 

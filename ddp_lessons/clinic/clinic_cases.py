@@ -82,7 +82,7 @@ class CaseFiles:
 
 
 def case(number: int) -> CaseFiles:
-    """Copy the files of a case into the folder `case_1`, `case_2` and so on, and say what the job was.
+    """Copy the files of a case into the folder `case_1`, `case_2` and so on, and describe the job.
 
     Raises:
         ValueError: there is no case with this number.

@@ -1,4 +1,4 @@
-"""`check.diagnosis`: is it the right rank, line and rule? Each gets its own sentence."""
+"""`check.diagnosis`: are the rank, line and rule correct? Each gets its own sentence."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _ANY_RULE = "It would mean: {}. Which file of the case shows that?"
 
 
 def diagnosis(number: int, rank: int | None = None, line: int | None = None, rule: str = "") -> Report:
-    """Judge the diagnosis of a case of the clinic.
+    """Check your diagnosis of one of the clinic's cases.
 
     Args:
-        number: of the case, as in `clinic.case(1)`.
+        number: the number of the case, as in `clinic.case(1)`.
         rank: the rank that caused the failure.
         line: the line of its train.py that must change, or where the rank was.
-        rule: what the rank did, as one of the names that are listed when it is left out.
+        rule: what the rank did: one of the names that are listed if you leave it out.
 
     Raises:
         ValueError: there is no case with this number.
