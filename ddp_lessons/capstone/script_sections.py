@@ -1,7 +1,7 @@
-"""`check.training_script`: run the script of lesson 9 on two ranks, and say whether one section of it is right.
+"""`check.training_script`: run the script of lesson 9 on two ranks, and check one of its sections.
 
 The learner writes the functions of four sections, which go into `train.py`. `scripts/training.py` is the finished
-script: its functions take the place of those that are not right yet, so that the next section can go on.
+script, whose functions replace those that aren't correct yet, so that the learner can go on with the next section.
 """
 
 from __future__ import annotations

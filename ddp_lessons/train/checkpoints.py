@@ -31,7 +31,7 @@ def save_checkpoint(
     Rank 0 writes. With `on_each_machine`, the first rank on each node writes, so that any node may be lost.
 
     Raises:
-        OSError: on every rank, if the file can't be written; an earlier file stays.
+        OSError: on every rank, if the file can't be written; an earlier file is kept.
     """
     states = of_all_ranks(_random_states(_device_of(model)))
     trouble = ""

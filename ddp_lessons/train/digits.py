@@ -38,7 +38,7 @@ class Digits(Dataset[tuple[Tensor, int]]):
         return self.images[index], int(self.labels[index])
 
     def first(self, samples: int) -> Digits:
-        """The first `samples` of them, in the same memory."""
+        """Return the first `samples` of the digits, without copying them."""
         samples = _whole_number(samples)
         if samples > len(self):
             raise ValueError(f"samples={samples:,}, but there are only {len(self):,} digits")

@@ -85,7 +85,7 @@ def train_loop(
 
 
 def mean_over_ranks(losses: list[Tensor]) -> list[float]:
-    """Every rank has the same number of steps, so one call can send all losses."""
+    """Average all losses in one call, which works because every rank has the same number of steps."""
     means = torch.stack(losses)
     dist.all_reduce(means)
     means /= dist.get_world_size()

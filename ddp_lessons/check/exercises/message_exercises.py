@@ -80,7 +80,7 @@ def _none_from_all(ranks: Sequence[Fields]) -> list[Fields]:
 
 
 swap = Exercise(
-    """Check `function(tensor)`: in the pairs 0 and 1, 2 and 3, and so on, each rank returns its partner's tensor.
+    """Check `function(tensor)`: ranks 0 and 1 are partners, 2 and 3, and so on; each returns its partner's tensor.
 
     All tensors have the same shape and dtype. You may also overwrite the tensor and return None, on all ranks. If the
     number of ranks is odd, the last one keeps its own tensor and sends nothing. Use only messages, and send each tensor
