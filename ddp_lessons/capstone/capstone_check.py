@@ -58,10 +58,10 @@ def capstone(script: str | Path = "my_train.py", *, name: str = "", diagnosis: s
         script: the file that torchrun starts.
         name: your name, for the page.
         diagnosis: the letter of the sentence that explains why the copy with a fault hangs.
-        again: run everything again, although the file is the same.
+        again: run everything again, even if the file hasn't changed.
 
     Raises:
-        ValueError: the diagnosis is none of the letters.
+        ValueError: the diagnosis isn't one of the letters.
     """
     path, letter = Path(script), str(diagnosis).strip().rstrip(").").upper()
     text = path.read_bytes() if path.is_file() else b""

@@ -71,7 +71,7 @@ def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: O
 def load_newest(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
     """Load the checkpoint of the latest epoch from the node that has it, and return the epoch, or 0 if there is none.
 
-    All ranks call it. A node that was lost for a while has an older checkpoint, a new one has none; both get the newest.
+    All ranks call it. A node that was lost for a while has an older checkpoint and a new one none; both get the newest.
 
     Raises:
         ValueError: on every rank, if a node's file is damaged or is not a checkpoint of this module.

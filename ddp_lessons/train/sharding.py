@@ -73,7 +73,7 @@ class ShardedOptimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Average the gradients and update the weights, with two collectives that together send as much as an all_reduce."""
+        """Average the gradients and update the weights. The two collectives together send as much as an all_reduce."""
         gradients = [parameter.grad for parameter in self.parameters]
         assert all(gradient is not None for gradient in gradients), "a parameter has no gradient"
         self.mine.grad = sharded_mean(flattened(gradient for gradient in gradients if gradient is not None))
