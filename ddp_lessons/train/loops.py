@@ -1,7 +1,7 @@
 """One epoch of training in three ways, which differ only in how gradients are averaged, and a whole loop with DDP.
 
 The three functions return the global batches' losses, step by step, the same on every rank. Ranks exchange the losses
-once, after the epoch; in every step, all ranks would wait for the straggler only to log a value.
+once, after the epoch; in every step, all of them would have to wait for the straggler, only to log a value.
 """
 
 from __future__ import annotations
