@@ -1,6 +1,6 @@
 """Learn distributed training in notebooks: run a function on many ranks and see what each of them did.
 
-The names load when they are first used, so that a rank which imports a part of this package pays only for that part.
+Names are loaded on first use, so that a rank that imports one part of this package doesn't load the others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(ipython: object) -> None:
-    """For `%load_ext ddp_lessons`."""
+    """Called by `%load_ext ddp_lessons`."""
     from ddp_lessons.run.persistent import ranks_magic
     from ddp_lessons.script import script_files
 
@@ -63,7 +63,7 @@ def load_ipython_extension(ipython: object) -> None:
 
 
 def unload_ipython_extension(ipython: object) -> None:
-    """For `%unload_ext ddp_lessons` and `%reload_ext ddp_lessons`."""
+    """Called by `%unload_ext ddp_lessons` and `%reload_ext ddp_lessons`."""
     from ddp_lessons.run.persistent import ranks_magic
     from ddp_lessons.script import script_files
 

@@ -1,4 +1,4 @@
-"""What `python -m ddp_lessons` can do from a terminal."""
+"""The commands of `python -m ddp_lessons`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Give torch 2.11 and 2.12 the names that newer releases have for two collectives.
+"""Define the new names of two collectives in torch 2.11 and 2.12.
 
-torch 2.13 renamed `all_gather_into_tensor` and `reduce_scatter_tensor`; 2.13 and 2.14 warn where an old name is called.
+torch 2.13 renamed `all_gather_into_tensor` and `reduce_scatter_tensor`; 2.13 and 2.14 warn if you call an old name.
 """
 
 from __future__ import annotations

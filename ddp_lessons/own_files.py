@@ -1,6 +1,6 @@
-"""This package's own files: the course, the modules whose lines are no learner's, and how to write one of its files.
+"""This package's own files: the course, the modules that contain no learner's code, and how to write a file atomically.
 
-Standard library only, because the set-up imports it.
+It needs only the standard library, because the setup imports it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def write_whole(path: Path, text: str, mode: int) -> None:
-    """Whatever happens, the file has either the old content or the new one, and no reader sees a part of it."""
+    """Write a file atomically: whatever happens, it has either the old content or the new one, and never a part."""
     part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:

@@ -21,7 +21,7 @@ from ddp_lessons.check.dashboard import fingerprint
 PROJECT = Path(__file__).parent.parent
 EXERCISES = PROJECT / "ddp_lessons" / "check" / "lessons.json"
 CORE = 13  # lessons; the others are electives
-HEADER = ("", "lesson", "teaching", "exercises", "minutes", "code cells", "words per cell", "cells run for, s")
+HEADER = ("", "lesson", "teaching", "exercises", "minutes", "code cells", "words per cell", "run time, s")
 CHECK = re.compile(r"^check\.(?!progress)(\w+)\((\"?\w*\"?)", re.M)
 NUMBERED = {"diagnosis", "reading", "training_script"}  # one check for several exercises
 

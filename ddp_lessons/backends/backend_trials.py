@@ -56,7 +56,7 @@ class Trial:
 
 @dataclass(frozen=True, repr=False)
 class Trials:
-    """The trials on this machine. Print them to see the outcomes, which the picture's own text does not contain."""
+    """The trials on this machine. Print them to see the outcomes, which the figure's own text doesn't contain."""
 
     all: tuple[Trial, ...]
 
@@ -87,7 +87,7 @@ class Trials:
 
 
 def try_backends() -> Trials:
-    """Try every call with every backend; on two ranks, if two are possible."""
+    """Try every call with every backend, on two ranks if possible."""
     done: list[Trial] = []
     with ProgressLine() as progress:
         for place in PLACES:

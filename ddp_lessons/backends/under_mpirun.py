@@ -59,11 +59,11 @@ class Ended:
 
 
 def mpirun(program: str | os.PathLike[str], ranks: int = 4, timeout_seconds: float = 180.0) -> Ended:
-    """Run a Python file on so many ranks under mpirun; without mpirun, return its recorded output.
+    """Run a Python file under mpirun on this many ranks; without mpirun, return its recorded output.
 
     Raises:
         NotHere: this machine has no MPI, and there is no recording of this program.
-        RuntimeError: the program failed; the message contains what a rank raised, and where.
+        RuntimeError: the program failed; the message says what a rank raised, and where.
     """
     path = pathlib.Path(program)
     command = f"mpirun -n {ranks} python {path.name}"

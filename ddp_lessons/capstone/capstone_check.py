@@ -52,16 +52,16 @@ _judged: dict[bytes, Judgment] = {}  # by the script's text, so that a diagnosis
 def capstone(script: str | Path = "my_train.py", *, name: str = "", diagnosis: str = "", again: bool = False) -> Report:
     """Judge your training script in five parts, and write a page with the outcome.
 
-    As long as the file stays the same, its results are kept. After a wrong diagnosis, another fault is to be explained.
+    The results are kept until the file changes. After a wrong diagnosis, you have to explain another fault.
 
     Args:
         script: the file that torchrun starts.
-        name: your name on the page.
-        diagnosis: the letter of the sentence that says why the copy with a fault hangs.
-        again: run everything again, although the file is the same.
+        name: your name, for the page.
+        diagnosis: the letter of the sentence that explains why the copy with a fault hangs.
+        again: run everything again, even if the file hasn't changed.
 
     Raises:
-        ValueError: the diagnosis is none of the letters.
+        ValueError: the diagnosis isn't one of the letters.
     """
     path, letter = Path(script), str(diagnosis).strip().rstrip(").").upper()
     text = path.read_bytes() if path.is_file() else b""

@@ -1,7 +1,7 @@
-"""`check.training_script`: run the script of lesson 9 on two ranks, and say whether one section of it is right.
+"""`check.training_script`: run the script of lesson 9 on two ranks, and check one of its sections.
 
 The learner writes the functions of four sections, which go into `train.py`. `scripts/training.py` is the finished
-script: its functions take the place of those that are not right yet, so that the next section can go on.
+script, whose functions replace those that aren't correct yet, so that the learner can go on with the next section.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ _passed: dict[str, list[str]] = {}  # by section, the functions that passed
 
 
 def training_script(section: str, *functions: Any, script: str | Path = "train.py") -> Report:
-    """Put your functions into the script, run it on two ranks, and judge one section of lesson 9.
+    """Put your functions into the script, run it on two ranks, and check one section of lesson 9.
 
     Args:
         section: "sampler", "evaluation", "checkpoint" or "accumulation".
-        *functions: replace those of the same name in the file.
-        script: the file.
+        *functions: your functions, which replace those of the same name in the file.
+        script: the file's path.
     """
     path, exercise = Path(script), f'training_script("{section}")'
     if section not in SECTIONS:
@@ -157,7 +157,7 @@ def _written(section: str, source: str) -> list[str]:
 
 
 def continue_with(section: str, script: str | Path = "train.py") -> None:
-    """Keep the functions of a section that have passed their check; otherwise take the course's."""
+    """Keep your functions of a section if they have passed their check; otherwise, use the course's."""
     path, names = Path(script), " and ".join(SECTIONS[section][0])
     if _passed.get(section) == _written(section, path.read_text(encoding="utf-8")):
         print(f"{path.name} keeps your {names}")

@@ -1,6 +1,6 @@
-"""One exercise per name: calling it runs what you wrote on several ranks and returns a `Report` that displays itself.
+"""The checks of the exercises: each runs your function on several ranks and returns a `Report` that displays itself.
 
-Passed exercises are recorded, and `check.progress()` shows them. The names load on first use, so that they cost a rank
+Passed exercises are recorded, and `check.progress()` shows them. Names are loaded on first use, so that they cost ranks
 nothing.
 """
 

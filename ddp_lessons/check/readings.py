@@ -37,7 +37,7 @@ READINGS = tuple(
 
 
 def reading(number: int, line: int | None = None) -> Report:
-    """Show a program and its message; with `line`, say whether that line of the program is wrong.
+    """Show a program and its error message. With `line`, report whether the mistake is in that line of the program.
 
     Raises:
         ValueError: there is no reading with this number.

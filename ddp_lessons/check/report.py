@@ -21,7 +21,7 @@ _LONGEST_MISTAKE, _LONGEST_LINE, _MOST_LINES = 600, 200, 40  # a learner's excep
 class Report:
     """The outcome of a check. It displays itself as the last line of a cell.
 
-    `passed` says whether it is right; `mistake` names the likely mistake, or is "".
+    `passed` says whether your answer is correct, and `mistake` names the likely mistake, or is "".
     """
 
     exercise: str

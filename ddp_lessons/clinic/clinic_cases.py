@@ -82,7 +82,11 @@ class CaseFiles:
 
 
 def case(number: int) -> CaseFiles:
+<<<<<<< HEAD
     """Copy the files of a case into a folder (`case_1`, `case_2` and so on) and describe the job.
+=======
+    """Copy the files of a case into the folder `case_1`, `case_2` and so on, and describe the job.
+>>>>>>> words-d2
 
     Raises:
         ValueError: there is no case with this number.

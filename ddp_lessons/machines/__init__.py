@@ -1,4 +1,4 @@
-"""Several nodes for a lesson or a test, simulated on this machine, with their own networks, links and batch system.
+"""Several nodes for a lesson or a test, simulated on this machine, with their own networks, links and Slurm.
 
 If this machine can't simulate them, `attempt` shows a recording.
 """

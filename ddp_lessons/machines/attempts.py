@@ -20,7 +20,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Attempt:
-    """One command on all nodes, or one job, from start to end. It is displayed as a log.
+    """One command on all nodes, or one job, from start to end. A notebook displays it as a log.
 
     `statuses` has an exit status for each node, or None if it was stopped by the timeout.
     """

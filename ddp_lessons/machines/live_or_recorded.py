@@ -29,13 +29,14 @@ D = TypeVar("D", bound=Done)
 
 
 def attempt(function: Callable[Concatenate[P, A], D], place: Place[P], *args: A.args, **kwargs: A.kwargs) -> D:
-    """Make the place, call `function(place, ...)` and return its result, or the recording of this call.
+    """Create the place, call `function(place, ...)` and return its result, or the recording of this call.
 
-    The result is an attempt, or what `launch(..., on=...)` returned or raised. A recording belongs to the function's
-    source, to what it uses, and to the place. If you change one of them, the call runs live or not at all.
+    The result is an attempt, or what `launch(..., on=...)` returned or raised. A recording belongs to
+    the function's source, to what it uses, and to the place. If you change one of them, the call runs live or not at
+    all.
 
     Raises:
-        NotHere: the place can't be made here, and there is no recording of this call.
+        NotHere: the place can't be created here, and there is no recording of this call.
         TypeError: the function or the place is missing, or the function returns something else.
     """
     if not callable(function) or isinstance(place, type) or not hasattr(place, "why_not"):

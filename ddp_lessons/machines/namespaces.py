@@ -41,9 +41,9 @@ _INTERFACE = "eth0"
 
 
 class Machines:
-    """So many nodes, named machine0, machine1, ..., connected by a switch.
+    """This many nodes, named machine0, machine1, and so on, connected by a switch.
 
-    Use it with `with`. Each node knows the others by name, and sees the files of this machine.
+    Use it in a `with` statement. Each node can reach the others by name, and sees this machine's files.
     """
 
     def __init__(self, count: int = 2) -> None:
@@ -145,7 +145,7 @@ class Machines:
         return Attempt(statuses, in_order, done.seconds, happened=self._happened_since(begin))
 
     def cut(self, machine: int) -> None:
-        """Cut this node's link to the switch. No process is notified: packets get lost.
+        """Cut this node's link to the switch. No process is notified; packets are lost.
 
         A node that is already gone is ignored.
         """
@@ -173,7 +173,7 @@ class Machines:
             self._wire(f"link del port{machine}")
 
     def power_on(self, machine: int) -> None:
-        """Make the node again, with its name and address; nothing runs on it yet."""
+        """Create the node again, with its name and address; nothing runs on it yet."""
         self._check(machine)
         if self._anchors[machine].is_there():
             raise RuntimeError(f"machine {machine} is on")

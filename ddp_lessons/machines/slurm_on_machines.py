@@ -63,7 +63,7 @@ PartitionName=lesson Nodes=ALL Default=YES MaxTime=60 State=UP
 
 
 class SlurmOnMachines:
-    """A cluster of so many nodes with four processors each. Use it with `with`."""
+    """A cluster of this many nodes with four processors each. Use it in a `with` statement."""
 
     def __init__(self, count: int = 2) -> None:
         self.machines = Machines(count)

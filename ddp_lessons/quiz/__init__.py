@@ -1,4 +1,4 @@
-"""Questions at the end of each lesson, with the misconception behind every wrong choice.
+"""The questions at the end of each lesson, with the misconception behind every wrong choice.
 
 `questions(3)` shows those of lesson 3; `answer(3, question=2, choice="b")` answers one without buttons.
 """

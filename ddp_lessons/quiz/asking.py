@@ -25,7 +25,7 @@ class Questions:
 
 
 class Verdict:
-    """The reply to a choice; `right` says whether the choice was right."""
+    """The reply to a choice; `right` says whether the choice was correct."""
 
     def __init__(self, right: bool, text: str) -> None:
         self.right, self.text = right, text
@@ -35,7 +35,7 @@ class Verdict:
 
 
 def questions(lesson: int) -> Questions:
-    """Show the questions of this lesson.
+    """Show the questions of a lesson.
 
     Raises:
         ValueError: there is no such lesson.
@@ -44,7 +44,7 @@ def questions(lesson: int) -> Questions:
 
 
 def answer(lesson: int, question: int, choice: str) -> Verdict:
-    """Say whether this choice is right; if not, explain the misconception and where to look. You can try again.
+    """Say whether a choice is correct; if not, explain the misconception and where to look. You can try again.
 
     Raises:
         ValueError: there is no such lesson, question or choice.

@@ -31,8 +31,8 @@ NO_ANSWER = "returned nothing, because the launch ended before it could"
 class Results(Sequence[T], Generic[T]):
     """The values returned by the ranks: `results[2]` is what rank 2 returned.
 
-    `lines[rank]` is what it printed, `events` the calls of torch.distributed, `told[rank]` what it logged with `tell`,
-    and `seconds` the duration of the run.
+    `lines[rank]` is what that rank printed, `told[rank]` is what it logged with `tell`, `events` are the recorded calls
+    of torch.distributed, and `seconds` is how long the run took.
     """
 
     values: tuple[T, ...]

@@ -42,27 +42,27 @@ def launch(
 ) -> Results[T]:
     """Run `function(rank, world_size, *args)` in new processes and return their results by rank.
 
-    The processes have already joined one process group: gloo, and also NCCL if there is a GPU for each rank.
+    The processes have already joined one process group: gloo, and also NCCL if each rank has its own GPU.
 
     Args:
         function: any function, even one defined in a cell; it is called once on every rank.
         world_size: the number of ranks.
         *args: further arguments, the same for every rank.
         timeout_seconds: how long the function may take, once every rank has imported what it needs; None for no limit.
-        backend: "gloo", "nccl", or another one that torch has.
-        join: False leaves `init_process_group` to the function; RANK, WORLD_SIZE, MASTER_ADDR and so on are set for it.
-        start_method: "fork" or "spawn"; the default is the faster one that is safe on this machine.
-        quiet: do not show what the ranks print; it is still in `results.lines`.
-        record: record the calls of torch.distributed in `results.events`; "values": also the elements of small tensors.
-        live: a function that draws what the ranks have logged so far with `tell`, such as `show.training`; the picture
-            is updated while they run.
+        backend: "gloo", "nccl", or another backend of torch.
+        join: if False, the function calls `init_process_group` itself; RANK, WORLD_SIZE, MASTER_ADDR and so on are set.
+        start_method: "fork" or "spawn"; by default, the faster one that is safe on this machine.
+        quiet: don't show what the ranks print; it is still in `results.lines`.
+        record: record the calls of torch.distributed in `results.events`; "values" adds the elements of small tensors.
+        live: a function that draws what the ranks have logged with `tell`, such as `show.training`; the figure is
+            updated while they run.
         on: the nodes to run on, such as Hosts("alpha", "beta"); the default is this machine.
-        debug: a rank that raises an exception opens the debugger at that line, as `breakpoint()` does.
+        debug: open the debugger at the line where a rank raises an exception, as `breakpoint()` does.
 
     Raises:
-        WorkerFailed: a rank raised or died; the message names it and shows its line.
-        WorkersStuck: the ranks hang, or did not return in time; the message shows where each one is.
-        NodeLost: no rank could start, because a node can't be reached, or the nodes don't reach each other.
+        WorkerFailed: a rank raised an exception or died; the message names the rank and shows its line.
+        WorkersStuck: the ranks hang, or don't return in time; the message shows where each one is.
+        NodeLost: no rank could start, because a node can't be reached, or the nodes can't reach each other.
     """
     __tracebackhide__ = True
     with refused_plainly():

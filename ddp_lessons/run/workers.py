@@ -1,4 +1,4 @@
-"""The engine under `launch`: start ranks, run functions on them, end them."""
+"""The engine under `launch`: start ranks, run functions on them, and stop them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """The learner stopped the ranks; the message says where each one was, `results` has what came before."""
+    """The learner stopped the ranks; the message says where each one was, and `results` has what was recorded."""
 
     def __init__(self, message: str, results: Results[Any]) -> None:
         super().__init__(message)
@@ -44,13 +44,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Workers:
-    """Ranks that stay alive: call `run` as often as you like, on the same processes, in one process group::
+    """Ranks that stay alive, so that you can call `run` repeatedly on the same processes, in one process group::
 
         with Workers(4) as workers:
             first = workers.run(function, argument)
 
-    After a failure all ranks are stopped; create new Workers then. With `standing` there are ranks again: if all of
-    them were back from the function, they keep their variables and join a new process group; else all are restarted.
+    After a failure, all ranks are stopped, and you have to create new Workers. With `standing`, you can go on: if all
+    ranks had returned, they keep their variables and join a new process group; otherwise, all are restarted.
     """
 
     def __init__(
@@ -111,14 +111,14 @@ class Workers:
         timeout_seconds: float | None = None,
         quiet: bool | None = None,
     ) -> Results[T]:
-        """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their results by rank.
+        """Run `function(rank, world_size, *args)` on every rank, or on those in `only`, and return the results by rank.
 
-        `only`: one rank or several, as in only=0 or only=[0, 2].
-        `timeout_seconds` and `quiet`: for this run, instead of those of these Workers.
+        `only` is one rank or several, as in only=0 or only=[0, 2].
+        `timeout_seconds` and `quiet` replace those of these Workers for this run.
 
         Raises:
-            WorkerFailed: a rank raised or died; the message names it and shows its line.
-            WorkersStuck: the ranks hang, or did not return in time; the message shows where each one is.
+            WorkerFailed: a rank raised an exception or died; the message names the rank and shows its line.
+            WorkersStuck: the ranks hang, or don't return in time; the message shows where each one is.
         """
         __tracebackhide__ = True
         begin = time.monotonic()
@@ -151,11 +151,11 @@ class Workers:
 
     @property
     def why_closed(self) -> str:
-        """Why there are no ranks any more; "" while there are."""
+        """Why the ranks have ended, or "" if they have not."""
         return self._world.why_gone if self._world is not None else ""
 
     def close(self) -> None:
-        """Stop the ranks, and everything that they left running."""
+        """Stop the ranks, and all processes that they left running."""
         if self._world is not None and not self._world.why_gone:
             with HeldInterrupts():
                 self._world.close(self._heavy_imports)

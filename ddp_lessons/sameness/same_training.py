@@ -28,21 +28,22 @@ def same_as_one(
     timeout_seconds: float | None = 60.0,
     on: Nodes | None = None,
 ) -> SamenessReport:
-    """Run `train(rank, world_size, *args)` on one rank and on several; say whether it is the same training.
+    """Run `train(rank, world_size, *args)` on one rank and on several, and report whether they train the same model.
 
-    The function needs no change, but it must keep the same global batch on every number of ranks. Per optimizer step
-    the samples, parameters, gradients and buffers are compared; the first difference is named, with its cause.
+    The function needs no change, but it must use the same global batch for any number of ranks. In each optimizer step,
+    samples, parameters, gradients and buffers are compared. The report names the first difference and, if the values
+    show it, the cause.
 
     Args:
         train: any training function that uses an optimizer of torch.optim.
         *args: further arguments, the same for every rank.
-        ranks: the numbers of ranks to compare; one rank always belongs to them.
-        steps: how many optimizer steps are compared with their values. The training runs to its end all the same.
-        dtype: the default dtype while it trains. torch.float64 makes rounding, and so the limits, much smaller.
-        random: what is random by design. "dropout" is switched off in every run. With "augmentation" the samples are
-            only counted, and the ranks are compared with each other.
-        timeout_seconds: how long each run may take; None for as long as it likes.
-        on: the nodes to run on, as for `launch`; the run on one rank is on the first of them.
+        ranks: the numbers of ranks to compare; one rank is always included.
+        steps: for how many optimizer steps values are compared. The training run still continues to its end.
+        dtype: the default dtype during training. torch.float64 makes rounding errors, and so the limits, much smaller.
+        random: what is random by design. "dropout" is switched off in every run. With "augmentation", samples are only
+            counted, and the ranks are compared with each other.
+        timeout_seconds: how long each run may take; None for no limit.
+        on: the nodes to run on, as for `launch`; the run on one rank uses the first of them.
 
     Raises:
         WorkerFailed, WorkersStuck: the function itself failed, as in `launch`.

@@ -1,7 +1,7 @@
-"""Pictures of what the ranks did, drawn from the events that they recorded.
+"""Figures of what the ranks did, drawn from the events that they recorded.
 
-Every function here returns a `Figure` or a `Chart`: it shows itself in a notebook and carries a drawing in plain text.
-The names load when they are first used, so that matplotlib is imported only by programs that draw.
+Each function returns a `Figure`, `Chart` or `Printed`, which a notebook displays and which has a plain-text form, too.
+Names are loaded on first use, so that only programs that draw import matplotlib.
 """
 
 from __future__ import annotations

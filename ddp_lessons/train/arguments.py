@@ -83,7 +83,7 @@ def folder(text: str) -> Path:
 
 
 def file_to_write(text: str) -> Path:
-    """The folder must exist now; otherwise the script would notice only after hours of training."""
+    """Require that the file's folder exists, because otherwise the script would fail only after hours of training."""
     path = Path(text).absolute()
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {os.fspath(path.parent)!r} to write into")

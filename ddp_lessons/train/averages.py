@@ -1,4 +1,4 @@
-"""Means over all ranks, also if the ranks hold different numbers of elements."""
+"""Means over all ranks, even if the ranks have different numbers of elements."""
 
 from __future__ import annotations
 

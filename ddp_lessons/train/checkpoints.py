@@ -1,7 +1,7 @@
 """Save a training run so that it can resume as if it had never stopped.
 
-One rank writes, because all ranks hold the same model. Only the random states differ between ranks, so this rank
-collects them. On nodes without a shared disk, one rank of each node may write, and the newest file counts.
+One rank writes, because all ranks have the same model. Only the random states differ between ranks, so this rank
+collects them. On nodes without a shared disk, one rank on each node can write, and the newest file is used.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PARTS = {"model", "optimizer", "epoch", "random_states"}
 def save_checkpoint(
     path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer, epoch: int, on_each_machine: bool = False
 ) -> None:
-    """Write model, optimizer, epoch and every rank's random states. All ranks call it, and return when it is written.
+    """Save the model, optimizer, epoch and all random states. All ranks call this, and return when the file is written.
 
-    Rank 0 writes. With `on_each_machine` the first rank of each node writes, so that any node may be lost.
+    Rank 0 writes. With `on_each_machine`, the first rank on each node writes, so that any node may be lost.
 
     Raises:
-        OSError: on every rank, if it could not be written; an earlier file is still there.
+        OSError: on every rank, if the file can't be written; an earlier file is kept.
     """
     states = of_all_ranks(_random_states(_device_of(model)))
     trouble = ""
@@ -53,12 +53,12 @@ def save_checkpoint(
 def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
     """Restore the model, the optimizer and this rank's random states, and return the epoch. All ranks call it.
 
-    With another world size than when it was saved, the random states are not restored. With three or more ranks, the
-    last bits may differ after a resume: the first step of DistributedDataParallel uses other buckets than the later
-    steps, so it adds up in another order (find_unused_parameters=True keeps the buckets).
+    If the world size has changed since the checkpoint was saved, the random states are not restored. With three or more
+    ranks, the last bits may differ after a resume, because the first step of DistributedDataParallel uses different
+    buckets from the later ones, so it adds up in a different order (find_unused_parameters=True keeps the buckets).
 
     Raises:
-        FileNotFoundError: on every rank, if a rank does not find the file.
+        FileNotFoundError: on every rank, if a rank doesn't find the file.
         ValueError: on every rank, if the file is damaged or is not a checkpoint of this module.
     """
     content, trouble = _read(Path(path))
@@ -71,7 +71,7 @@ def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: O
 def load_newest(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
     """Load the checkpoint of the latest epoch from the node that has it, and return the epoch, or 0 if there is none.
 
-    All ranks call it. A node that was away has an older checkpoint and a new node has none; both get the newest.
+    All ranks call it. A node that was lost for a while has an older checkpoint and a new one none; both get the newest.
 
     Raises:
         ValueError: on every rank, if a node's file is damaged or is not a checkpoint of this module.

@@ -1,6 +1,6 @@
 """Collectives built from send and receive.
 
-They are written to be read, not to be fast. All ranks call the same function, and each does its own part.
+They are meant to be readable, not fast. All ranks call the same function, and each does its own part.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def broadcast_by_hand(tensor: Tensor, src: int = 0) -> Tensor:
-    """Give every rank the tensor of `src`: one to all."""
+    """Send the tensor of `src` to every rank: one to all."""
     if dist.get_rank() == src:
         for other in range(dist.get_world_size()):
             if other != src:

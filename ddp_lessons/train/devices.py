@@ -11,22 +11,22 @@ from ddp_lessons.train.sampling import rank_and_world_size
 
 
 def backend_for(world_size: int) -> str:
-    """Return the backend that `init_process_group` gets: NCCL needs a GPU of its own for every rank on this node.
+    """Return the backend for `init_process_group`: NCCL needs one GPU for every rank on this node.
 
-    Without a backend, torch takes only that of the accelerator it finds. Then tensors on the CPU cannot be sent, nor
-    Python objects, which would go through the current GPU: the first one on every rank, unless set_device was called.
+    Without a backend, torch uses only that of the accelerator it finds. Then you can't send tensors on the CPU, nor
+    Python objects, which would go through the current GPU: the first one on every rank, unless you call set_device.
     """
     return "cpu:gloo,cuda:nccl" if dist.is_nccl_available() and _has_gpus_for_all(world_size) else "gloo"
 
 
 def choose_backend(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
-    """Return the backend for tensors on `device`, "cpu" or "cuda", with so many ranks and GPUs on this node."""
+    """Return the backend for tensors on `device`, "cpu" or "cuda", given the numbers of ranks and GPUs on this node."""
     # Whether torch was built with NCCL says nothing about GPUs, and NCCL refuses two ranks on one GPU.
     return "nccl" if device == "cuda" and has_nccl and gpus_here >= ranks_here else "gloo"
 
 
 def device_of_this_rank() -> torch.device:
-    """Return this rank's own GPU if all ranks on this node have one and their group uses nccl, else the CPU.
+    """Return this rank's own GPU if every rank on this node has one and their group uses nccl; otherwise, the CPU.
 
     Outside a process group, one process is the world and gets the first GPU, if there is one.
     """

@@ -18,8 +18,8 @@ from ddp_lessons.train.sampling import rank_and_world_size
 def evaluate(model: nn.Module, data: Any, batch_size: int = 1000) -> float:
     """Return the accuracy over all samples of `data`, the same number on every rank.
 
-    It is the accuracy of rank 0's model. Buffers, such as the running means of batch-norm, differ between ranks that
-    train, so rank 0 broadcasts its buffers first, as DistributedDataParallel does.
+    This is the accuracy of rank 0's model: buffers, such as BatchNorm's running means, differ between ranks that train,
+    so rank 0 broadcasts its buffers first, as DistributedDataParallel does.
     """
     if len(data) == 0:
         raise ValueError("the data set is empty: evaluate the model on at least one sample")

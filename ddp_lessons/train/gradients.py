@@ -1,7 +1,7 @@
 """Average gradients over all ranks, by hand.
 
-Call it between backward() and step(). Then every rank holds the same gradients and takes the same step, and models that
-were equal stay equal.
+Call these functions between backward() and step(). Then every rank has the same gradients and takes the same step, so
+models that were equal stay equal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def average_gradients(model: nn.Module) -> None:
 def weighted_average(model: nn.Module, samples: int) -> None:
     """Make every gradient the mean over all samples, if each rank's gradient is the mean over its `samples` samples.
 
-    A rank without samples also takes part. Its gradients, if it has any, count as zero.
+    A rank without samples takes part, too; its gradients, if it has any, count as zero.
     """
     parameters = list(model.parameters())
     facts = torch.tensor([samples, *(parameter.grad is not None for parameter in parameters)])
@@ -42,7 +42,7 @@ def weighted_average(model: nn.Module, samples: int) -> None:
 
 
 def flattened(tensors: Iterable[Tensor]) -> Tensor:
-    """Return one long tensor with all their elements."""
+    """Return one long tensor with the elements of all these tensors."""
     return torch.cat([tensor.flatten() for tensor in tensors])
 
 

@@ -1,7 +1,7 @@
-"""One epoch of training in three ways that differ in one line: how gradients are averaged; and a whole loop with DDP.
+"""One epoch of training in three ways, which differ only in how gradients are averaged, and a whole loop with DDP.
 
-The three return the losses of the global batches, step by step, the same on every rank. The losses are exchanged
-once, after the epoch. Exchanging them in every step would make all ranks wait for the straggler, only for a log.
+The three functions return the global batches' losses, step by step, the same on every rank. Ranks exchange the losses
+once, after the epoch; in every step, all of them would have to wait for the straggler, only to log a value.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def train_with_ddp(model: nn.Module, batches: GlobalBatches, optimizer: Optimize
 def train_loop(
     rank: int, world_size: int, net: Callable[[], nn.Module], data: Dataset[Any], epochs: int, batch_size: int = 32
 ) -> dict[str, Tensor]:
-    """Train a new network on the CPU and return its weights. `batch_size` is that of all ranks together."""
+    """Train a new network on the CPU and return its weights. `batch_size` is the global batch size."""
     torch.manual_seed(1)
     model = DistributedDataParallel(net())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
@@ -85,7 +85,7 @@ def train_loop(
 
 
 def mean_over_ranks(losses: list[Tensor]) -> list[float]:
-    """Every rank has the same number of steps, so one call can send all losses."""
+    """Average all losses in one call, which works because every rank has the same number of steps."""
     means = torch.stack(losses)
     dist.all_reduce(means)
     means /= dist.get_world_size()

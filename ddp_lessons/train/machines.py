@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def ranks_of(gpus: str, machine: int) -> list[int]:
-    """Return the ranks on one node. `gpus` lists how many GPUs each node has, as typed: "8,2".
+    """Return the ranks on one node. `gpus` is a string with the number of GPUs on each node, such as "8,2".
 
     Raises:
         ValueError: there is no such node, or a number of GPUs is not valid.

@@ -1,4 +1,4 @@
-"""How many bytes a rank holds in training: the parameters, their gradients, and the optimizer state."""
+"""How many bytes a rank holds during training: parameters, gradients and optimizer state."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 
 def bytes_held(model: nn.Module, optimizer: Any) -> dict[str, int]:
-    """Count what is in this rank's memory. Call it between `backward` and `zero_grad`, while the gradients exist.
+    """Count the bytes in this rank's memory. Call it between `backward` and `zero_grad`, while the gradients exist.
 
-    An optimizer may have its own copies of weights; these count as parameters. Adam's step counters, one number for
-    each parameter, don't count, and neither do activations, which are temporary.
+    If an optimizer has its own copies of weights, these count as parameters. Adam's step counters, one number for each
+    parameter tensor, don't count, and neither do activations, which are temporary.
     """
     # ZeroRedundancyOptimizer wraps the optimizer that does the work
     optimizer = getattr(optimizer, "optim", optimizer)
@@ -30,14 +30,14 @@ def bytes_held(model: nn.Module, optimizer: Any) -> dict[str, int]:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """The part of a DTensor on this rank; any other tensor unchanged."""
+    """Return the part of a DTensor on this rank; return any other tensor unchanged."""
     part: Any = tensor.detach()
     mine: Tensor = part.to_local() if hasattr(part, "to_local") else part
     return mine
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A whole DTensor, gathered from its ranks, which all have to call this; any other tensor unchanged."""
+    """Return a whole DTensor, gathered from its ranks, which must all call this; return any other tensor unchanged."""
     part: Any = tensor.detach()
     gathered: Tensor = part.full_tensor() if hasattr(part, "full_tensor") else part
     return gathered

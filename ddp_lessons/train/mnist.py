@@ -1,8 +1,8 @@
-"""The folder of MNIST, for `torchvision.datasets.MNIST(mnist_folder())`.
+"""MNIST's folder, for `torchvision.datasets.MNIST(mnist_folder())`.
 
-The course contains the four files packed, in `data/`. They are unpacked once: in a clone next to the packed files or,
-if that folder is read-only, in the user's cache; an installed package uses the cache first. Other data sets have files
-of the same names and sizes, so each file is compared with MNIST's checksum before it is used.
+The course contains the four files compressed, in `data/`. They are unpacked once: in a clone, next to the compressed
+files or, if that folder is read-only, in the user's cache; an installed package uses the cache first. Other data sets
+have files with the same names and sizes, so each file is compared with MNIST's checksum before it is used.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _RESTORE = "restore it with git checkout -- data, or install ddp-lessons again"
 
 
 class NotMnist(Exception):
-    """MNIST is missing, incomplete, or another data set; the message says what to do."""
+    """MNIST is missing or incomplete, or the folder contains another data set; the message says what to do."""
 
 
 def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
-    """Return the folder to give to `torchvision.datasets.MNIST`: `folder`, or the one that comes with the course.
+    """Return the folder to pass to `torchvision.datasets.MNIST`: `folder`, or the one that comes with the course.
 
     If the variable DDP_LESSONS_MNIST names a folder, it is used instead of the course's.
 
     Raises:
-        NotMnist: the folder does not contain MNIST, or the course came without it.
-        OSError: there is no place to unpack it; the message says what to do.
+        NotMnist: the folder doesn't contain MNIST, or the course came without it.
+        OSError: there is no place to unpack MNIST; the message says what to do.
     """
     if folder is not None:
         return os.fspath(_checked(Path(folder).expanduser().absolute()))
@@ -60,7 +60,7 @@ def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
 
 
 def mnist_sum() -> str:
-    """A checksum of all four files, to name what is made from them."""
+    """Return a checksum of all four files, for the names of files made from them."""
     return hashlib.md5(" ".join(SUMS.values()).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
@@ -77,7 +77,7 @@ def in_a_place(make: Callable[[Path], Path]) -> Path:
 
 
 def made_once(file: Path, write: Callable[[Path], None], is_good: Callable[[Path], bool] = Path.is_file) -> Path:
-    """Let one of all processes write the file. It gets its name when it is complete."""
+    """Let one of the processes write the file, which gets its name when it is complete."""
     from filelock import FileLock
 
     if not is_good(file):

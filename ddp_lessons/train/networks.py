@@ -1,7 +1,7 @@
-"""Two networks for digits of 28 x 28: the one of the classic PyTorch example, and one that learns faster.
+"""Two networks for digits of 28 x 28 pixels: that of the classic PyTorch example, and one that learns faster.
 
-Both end in log_softmax, so their loss is `nll_loss`. On raw outputs `nll_loss` falls without bound, the model learns
-nothing, and no error is raised.
+Both end in log_softmax, so their loss is `nll_loss`. On raw outputs, `nll_loss` falls without bound and the model
+learns nothing, but no error is raised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Net(nn.Sequential):
 
 
 class QuickNet(nn.Sequential):
-    """Convolutions with stride 2, so there is less to compute, and no dropout, which would slow down learning."""
+    """Convolutions with stride 2, for less computation, and no dropout, which would slow down learning."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
 """Train with a parameter server over torch.distributed.rpc: one process has the weights, the others compute gradients.
 
-With remote procedure calls no rank waits for a message. The server calls a method of an object in another process as if
-it were local. The other process finds the method by name, so it must be in a file that both can import.
+With remote procedure calls, no rank has to make a matching call: the server calls a method of an object in another
+process as if it were local. The other process finds the method by name, so it must be in a file that both can import.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Share = tuple[Tensor, Tensor]  # inputs and labels
 
 
 class Worker:
-    """Runs in a worker's process, with its shard of the data."""
+    """An object in a worker's process, with the worker's shard of the data."""
 
     def __init__(self, model: nn.Module, share: Share) -> None:
         self._model, self._share = model, share
@@ -36,7 +36,7 @@ class Worker:
 
 
 def train_with_server(model: nn.Module, shares: Sequence[Share], steps: int, learning_rate: float) -> list[Tensor]:
-    """On the server: train `model` with a worker for each shard, all of the same length, and return its weights."""
+    """Run on the server: train `model` with one worker per shard, all equally long, and return its weights."""
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
     # `remote` creates the object in the other process and returns a handle to it
     workers = [

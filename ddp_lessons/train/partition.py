@@ -1,4 +1,4 @@
-"""Divide data among ranks, by hand: every sample goes to exactly one of them."""
+"""Divide data among ranks by hand, so that every sample goes to exactly one of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 
 class Partition(Dataset[Any]):
-    """The samples of some data at these indices, numbered from 0."""
+    """The samples at these indices of a dataset, numbered from 0."""
 
     def __init__(self, data: Any, indices: Sequence[int]) -> None:
         self.data = data

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def stage_of(layer: int, layers: int, stages: int) -> int:
-    """Return the stage that owns this layer. Neighbors stay together, and the stages' sizes differ by at most one."""
+    """Return the stage that owns this layer. Each one owns consecutive layers; their sizes differ by at most one."""
     return layer * stages // layers

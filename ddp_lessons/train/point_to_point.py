@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def pass_the_token(token: Tensor) -> Tensor:
-    """Send rank 0's token once around the ring. Each rank adds 1, and returns the last value it had."""
+    """Send rank 0's token around the ring once. Each rank adds 1, and returns the last value that it had."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     after, before = (rank + 1) % world_size, (rank - 1) % world_size
     # Rank 0 has to start: if every rank waited for the token first, all would wait forever.
@@ -23,7 +23,7 @@ def pass_the_token(token: Tensor) -> Tensor:
 
 
 def exchange(tensor: Tensor) -> Tensor:
-    """Return the tensor of the other of two ranks."""
+    """On two ranks, return the other rank's tensor."""
     other = 1 - dist.get_rank()
     # not received into `tensor`, which may still be being sent
     received = torch.empty_like(tensor)
@@ -55,7 +55,7 @@ def send_and_receive(outgoing: Tensor, dst: int, incoming: Tensor, src: int) -> 
     """Send to one rank while receiving from another, and return when both are done.
 
     All ranks may call this at the same time. With `send` and then `recv`, each rank would wait in `send` for a `recv`
-    that the other has not reached yet.
+    that the other rank hasn't reached.
     """
     both = [dist.P2POp(dist.irecv, incoming, src), dist.P2POp(dist.isend, outgoing, dst)]
     for work in dist.batch_isend_irecv(both):

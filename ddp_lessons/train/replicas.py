@@ -1,4 +1,4 @@
-"""Are the models of all ranks still equal? A fingerprint of eight digits for each rank's model."""
+"""Compare the models of all ranks by a fingerprint of eight digits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import nn
 
 
 def fingerprint(model: nn.Module) -> str:
-    """Return 8 hex digits made from all weights and buffers: the same for equal bits, others for anything else.
+    """Return 8 hex digits computed from all weights and buffers, which are the same only if all bits are.
 
-    Names do not count, so a model has the same fingerprint when it is wrapped, as in DistributedDataParallel.
+    Names don't count, so a model has the same fingerprint inside a wrapper such as DistributedDataParallel.
     """
     digest = hashlib.blake2b(digest_size=4)
     for tensor in itertools.chain(model.parameters(), model.buffers()):

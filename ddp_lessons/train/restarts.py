@@ -1,4 +1,4 @@
-"""A training run that can be killed at any moment, and resumes when it is started again."""
+"""A training run that you can kill at any moment, and that resumes when you start it again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_lessons.train.checkpoints import load_checkpoint, save_checkpoint
 def train_restartably(
     model: nn.Module, optimizer: Optimizer, train_epoch: Callable[[int], object], epochs: int, path: str
 ) -> None:
-    """Call `train_epoch(epoch)` for the epochs that are not done yet, according to the file at `path`."""
+    """Call `train_epoch(epoch)` for the epochs that aren't finished, according to the file at `path`."""
     first_epoch = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
     for epoch in range(first_epoch, epochs):
         train_epoch(epoch)

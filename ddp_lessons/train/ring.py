@@ -1,6 +1,6 @@
-"""Three ways to give every rank the sum over all ranks, by hand: through rank 0, by a tree, around a ring.
+"""Three ways to give every rank the sum over all ranks by hand: through rank 0, with a tree, and around a ring.
 
-All three give the same result. They differ in how much the busiest rank sends, and in how many messages follow each
+All three give the same result, but they differ in how much the busiest rank sends, and in how many messages follow each
 other. Each changes the tensor in place, as `dist.all_reduce` does, and returns it.
 """
 
@@ -14,7 +14,7 @@ from ddp_lessons.train.point_to_point import send_and_receive
 
 
 def all_reduce_through_rank_0(tensor: Tensor) -> Tensor:
-    """All ranks send to rank 0, which adds up and sends the sum back to all."""
+    """All ranks send to rank 0, which adds up the tensors and sends the sum back to all ranks."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     total = tensor.contiguous()  # a tensor must be contiguous to be sent
     if rank == 0:
@@ -56,7 +56,7 @@ def all_reduce_by_tree(tensor: Tensor) -> Tensor:
 
 
 def ring_all_reduce(tensor: Tensor) -> Tensor:
-    """Send chunks around a ring: no rank sends more than two tensors in total, however many ranks there are."""
+    """Send chunks around a ring, so that no rank sends more than twice the tensor's size, for any number of ranks."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     if world_size == 1:
         return tensor

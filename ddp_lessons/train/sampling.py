@@ -42,8 +42,8 @@ class RankSampler(Sampler[int]):
 class GlobalBatches:
     """This rank's part of every global batch, straight from memory.
 
-    `data.images` and `data.labels` are tensors. `batch_size` is the global batch size for any world size, so training
-    takes the same steps on one rank and on four.
+    `data.images` and `data.labels` are tensors. `batch_size` is the global batch size, whatever the world size, so
+    training takes the same steps on one rank and on four.
     """
 
     def __init__(self, data: Any, batch_size: int, seed: int = 0, device: torch.device | str = "cpu") -> None:
@@ -56,9 +56,9 @@ class GlobalBatches:
         return -(-len(self.data) // self.batch_size)
 
     def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor, float]]:
-        """Yield inputs, labels and a scale: the sum of this rank's losses times the scale is its part of the step.
+        """Yield inputs, labels and a scale, by which to multiply the sum of this rank's losses.
 
-        The mean of these parts over the ranks is the mean loss of the global batch, also if a rank has fewer samples
+        The mean of these products over the ranks is the mean loss of the global batch, even if a rank has fewer samples
         than the others, as in the last batch, or none.
         """
         rank, world_size = rank_and_world_size()
@@ -72,7 +72,7 @@ class GlobalBatches:
 
 
 class ShardedStream(IterableDataset[Any]):
-    """Each worker of each rank reads the whole source, and keeps every n-th sample of it."""
+    """Each worker of each rank reads the whole source, and keeps every n-th sample."""
 
     def __init__(self, source: Iterable[Any]) -> None:
         self.source = source

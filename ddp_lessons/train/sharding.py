@@ -1,7 +1,7 @@
 """Give each rank a part of the weights, their gradients and the optimizer state: sharding by hand.
 
-All parameters are one long tensor here, cut into as many shards as there are ranks. Collectives need shards of equal
-length, so the last ones are padded with zeros, which stay zero and are cut off again.
+Here, all parameters form one long tensor, which is cut into as many shards as there are ranks. Collectives need shards
+of equal length, so the last ones are padded with zeros, which stay zero and are cut off again.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def shard_length(flat: Tensor) -> int:
 
 
 class ShardedOptimizer:
-    """Update one shard of all weights on each rank, then give every rank all weights again.
+    """Update one shard of the weights on each rank, then give every rank all weights again.
 
     `mine` is a second copy of this rank's shard, because an optimizer updates whole tensors, and parameters don't start
     and end where shards do.
 
-    `make_optimizer` makes the optimizer for a list of tensors, as in `lambda tensors: Adam(tensors, lr=0.01)`. The
-    models must start equal, and every parameter needs a gradient.
+    `make_optimizer` creates the optimizer for a list of tensors, as in `lambda tensors: Adam(tensors, lr=0.01)`. The
+    models must be equal at the start, and every parameter needs a gradient.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], make_optimizer: Callable[[list[Tensor]], Optimizer]) -> None:
@@ -73,7 +73,7 @@ class ShardedOptimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Average the gradients and step. The two halves together are an all_reduce, with the same traffic."""
+        """Average the gradients and update the weights. The two collectives together send as much as an all_reduce."""
         gradients = [parameter.grad for parameter in self.parameters]
         assert all(gradient is not None for gradient in gradients), "a parameter has no gradient"
         self.mine.grad = sharded_mean(flattened(gradient for gradient in gradients if gradient is not None))

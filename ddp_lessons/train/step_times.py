@@ -1,7 +1,7 @@
-"""Time a message and a step of training, for the numbers of a cost model.
+"""Time a message and a training step, for the numbers of a cost model.
 
-Launch both with `record=False`, because recording takes time, too. Other programs make a round slower, never faster, so
-the fastest of several rounds counts.
+Launch both with `record=False`, because recording takes time, too. Other programs can only make a round slower, so the
+fastest of several rounds counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ddp_lessons.train.networks import QuickNet
 
 
 def seconds_of_message(rank: int, world_size: int, size_bytes: int, rounds: int = 20) -> float:
-    """Return the seconds of one message between two ranks, by ping-pong: half of the way there and back."""
+    """Return the seconds that a message between two ranks takes: half of a ping-pong's time."""
     tensor, seconds = torch.ones(size_bytes // 4), []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -30,7 +30,7 @@ def seconds_of_message(rank: int, world_size: int, size_bytes: int, rounds: int 
 
 
 def seconds_of_step(rank: int, world_size: int, data: Any, batch_size: int, rounds: int = 9, steps: int = 3) -> float:
-    """Return the seconds of one step that trains QuickNet on a batch, of which each rank takes its part.
+    """Return the seconds that one step of training QuickNet on a global batch takes.
 
     Each rank computes on one core. One rank alone trains without DDP.
     """

@@ -1,4 +1,4 @@
-"""Sixteen texts of unequal lengths, a transformer that predicts their next character, and a training step for both."""
+"""Sixteen texts of unequal length, a transformer that predicts their next character, and a training step for both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PADDING = -100  # cross_entropy leaves out targets with this number
 
 
 def as_batch(texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Return tokens and targets, both [texts, LENGTH]: at each place, the target is the next token."""
+    """Return tokens and targets, both [texts, LENGTH]; at each position, the target is the next token."""
     tokens = torch.zeros(len(texts), LENGTH, dtype=torch.int64)
     targets = torch.full((len(texts), LENGTH), PADDING)
     for row, text in enumerate(texts):

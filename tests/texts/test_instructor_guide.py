@@ -214,7 +214,7 @@ def test_a_late_instructor_finds_minutes_added_up_and_exercises_last(page: str) 
     for rows in late:
         names = [row[1] for row in rows]
         saves = [int(row[2]) for row in rows]
-        assert names[0] == "the time in hand"
+        assert names[0] == "the buffer"
         assert saves == [in_hand[rows[0][0]], *(spent[name] for name in names[1:])]
         assert [int(row[3]) for row in rows] == list(itertools.accumulate(saves))
         assert sum(saves) >= 25, "for half an hour"

@@ -39,9 +39,9 @@ def _from(gpus: str, machine: int, start: Callable[[Sequence[int], int], int]) -
 
 
 ranks_of = Exercise(
-    """Check `function(gpus, machine)`: the ranks on a node in order, where `gpus` is a string such as "8,2".
+    """Check `function(gpus, machine)`: it returns a node's ranks in order, where `gpus` is a string such as "8,2".
 
-    Return a list, a tuple or a range. There can be any number of nodes, and some have no GPU.
+    Return a list, a tuple or a range. There can be any number of nodes, and some may have no GPU.
     """,
     solution=machines.ranks_of,
     call=_ranks_called,
@@ -109,8 +109,8 @@ def _backend_called(
 choose_backend = Exercise(
     """Check `function(device, ranks_here, gpus_here, has_nccl)`: it returns "nccl" or "gloo".
 
-    `device` is where the tensors are, "cpu" or "cuda". `ranks_here` and `gpus_here` count the ranks and GPUs of this
-    node, and `has_nccl` says whether this torch was built with NCCL.
+    `device` is where the tensors are, "cpu" or "cuda". `ranks_here` and `gpus_here` are the numbers of ranks and
+    GPUs on this node, and `has_nccl` says whether this torch was built with NCCL.
     """,
     solution=devices.choose_backend,
     call=_backend_called,

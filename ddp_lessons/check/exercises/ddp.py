@@ -115,12 +115,13 @@ class _Hooked(Overlapped):
 
 
 my_ddp = Exercise(
-    """Check `cls(module)`, created on every rank: called like the module, and after backward() all gradients are means.
+    """Check `cls(module)`, created on every rank and called like the module: backward() leaves the mean gradients.
 
     The ranks start with different weights and buffers, and must train with those of rank 0. The gradients of the given
-    module are compared right after backward(), also after a second one before a step. Parameters may be frozen, or
-    belong to two layers; each that is not frozen gets a gradient on every rank. At least one call is under way while
-    another gradient is computed. Buckets are not needed. A function that wraps the module is accepted too.
+    module are compared right after backward(), including a second one before a step. Parameters may be frozen, or
+    shared by two layers; each one that isn't frozen gets a gradient on every rank. At least one call must be in
+    progress while another gradient is computed, but you need no buckets. You may also pass a function that wraps the
+    module.
     """,
     solution=Overlapped,
     call=_trained,

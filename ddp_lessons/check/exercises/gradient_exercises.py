@@ -106,9 +106,9 @@ _UNCHANGED = Mistake(_on_copies, "The gradients of rank {rank} do not change. Pu
 average_gradients = Exercise(
     """Check `function(model)`, called on every rank after backward(): every gradient becomes the mean over the ranks.
 
-    The models have the same weights on all ranks, which must not change, and different gradients. A parameter without a
-    gradient has none on any rank, and must not get one. The returned value is ignored. Collectives and messages are
-    both allowed. One rank alone keeps its gradients.
+    The models have the same weights on all ranks, which must not change, but different gradients. A parameter without a
+    gradient has none on any rank, and must not get one. The return value is ignored. You may use collectives and
+    messages. With only one rank, the gradients stay as they are.
     """,
     solution=gradients.average_gradients,
     call=gradients_after,
@@ -149,10 +149,10 @@ average_gradients = Exercise(
 weighted_average = Exercise(
     """Check `function(model, samples)`, called on every rank after backward() of the mean loss over its samples.
 
-    Afterwards every gradient is the mean over the samples of all ranks: a rank with more samples counts more. The
-    counts differ, and some are 0 (never all): the gradients of such a rank have no weight. Weights must not change, and
-    parameters without a gradient must not get one. The returned value is ignored. Collectives and messages are both
-    allowed. One rank alone keeps its gradients.
+    Afterwards, every gradient is the mean over the samples of all ranks, so a rank with more samples counts more. The
+    numbers of samples differ, and some (but never all) are 0; the gradients of such a rank don't count. Weights must
+    not change, and parameters without a gradient must not get one. The return value is ignored. You may use collectives
+    and messages. With only one rank, the gradients stay as they are.
     """,
     solution=gradients.weighted_average,
     call=gradients_after,

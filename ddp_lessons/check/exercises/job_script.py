@@ -83,8 +83,8 @@ job_script = _JobScript(
     """Check the text of a Slurm job script: it must start eight ranks on two nodes with four GPUs each.
 
     Every rank must run `digits.py --epochs 10`. The check does a dry run: bash runs the script, with stand-ins for
-    sbatch, srun and torchrun that only record what would start where. So you can write it in many ways, also without
-    torchrun if each rank gets its RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+    sbatch, srun and torchrun that only record what would start where. So you can write it in many ways, even without
+    torchrun, as long as each rank gets its RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
     """,
     solution=lambda: machines.job_script,
     call=_fields,

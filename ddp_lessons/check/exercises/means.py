@@ -73,10 +73,10 @@ _losses = partial(_elements, dtype=list)
 global_mean = Exercise(
     """Check `function(tensor)`: every rank returns the mean over all elements of all ranks.
 
-    The tensors have one dimension, float32 or float64, and a different number of elements on each rank, at least one.
-    Return a float or a tensor with one element; leave the given tensor unchanged. Collectives and messages are both
-    allowed, but not for the data itself: a sum and a count per rank are enough. One rank alone returns the mean of its
-    tensor.
+    The tensors are one-dimensional, float32 or float64, with at least one element; their lengths differ between ranks.
+    Return a float or a tensor with one element, and leave the given tensor unchanged. You may use collectives and
+    messages, but not send the data itself, because a sum and a count per rank are enough. With only one rank, return
+    the mean of its tensor.
     """,
     solution=averages.global_mean,
     call=_mean,
@@ -101,9 +101,9 @@ global_mean = Exercise(
 mean_loss = Exercise(
     """Check `function(losses)`: every rank returns the mean over the losses of all ranks.
 
-    The losses are a list of floats, of different length on each rank; some are empty, but never all. Return a float or
-    a tensor with one element; leave the given list unchanged. Collectives and messages are both allowed. One rank alone
-    returns the mean of its list.
+    `losses` is a list of floats whose length differs between ranks; some lists are empty, but never all. Return a float
+    or a tensor with one element, and leave the given list unchanged. You may use collectives and messages. With only
+    one rank, return the mean of its list.
     """,
     solution=averages.mean_loss,
     call=_mean,
@@ -166,15 +166,15 @@ def _tested(model: nn.Module, data: Any, rule: Rule, drop_last: bool | None = No
 
 
 evaluate = Exercise(
-    """Check `function(model, data)`: every rank returns the accuracy over all samples, each of them counted once.
+    """Check `function(model, data)`: every rank returns the accuracy over all samples, counting each once.
 
-    `data` has a length, `data[i]` is an image and its label, and `data.images` and `data.labels` are all of them as
-    tensors; every rank holds all of it. `model` takes batches of images, is the same on all ranks, and contains
-    dropout. It is in training mode, once in eval mode, and must be in the same mode afterwards. Evaluate without
-    autograd.
+    `data` has a length, `data[i]` is an image and its label, and the tensors `data.images` and `data.labels` contain
+    all of them; every rank has all the data. `model` takes batches of images, is the same on all ranks, and contains
+    dropout. It is in training mode (in one trial, in eval mode), and must be in the same mode afterwards. Evaluate
+    without autograd.
 
-    Return a float between 0 and 1, or a tensor with one element. Collectives and messages are both allowed. The ranks
-    share the work: no rank evaluates everything. One rank alone returns its accuracy.
+    Return a float between 0 and 1, or a tensor with one element. You may use collectives and messages. The ranks must
+    divide the work, so that no rank evaluates everything. With only one rank, return its accuracy.
     """,
     solution=evaluation.evaluate,
     parameters=("model", "data"),
@@ -249,13 +249,13 @@ token_mean_loss = Exercise(
     """Check `function(model, micro_batches)`: the forward and backward passes of one step, on the mean over all tokens.
 
     `model` is a language model in DistributedDataParallel; model(tokens) returns logits of shape (sequences, length,
-    vocabulary). `micro_batches` is a list of pairs (tokens, targets), int64 of shape (sequences, length); every rank
-    has as many pairs. Targets of padding are -100 and do not count. A micro-batch may have only padding, and so may all
-    of a rank's.
+    vocabulary). `micro_batches` is a list of pairs (tokens, targets), int64 of shape (sequences, length), with the
+    same number of pairs on every rank. Targets of padding are -100 and don't count. A micro-batch may consist only of
+    padding, and so may all those of a rank.
 
-    Afterwards every gradient is that of the mean cross entropy over all tokens of all ranks and micro-batches, and the
-    function returns this mean on every rank, as a float or a tensor with one element. Gradients travel once. Leave
-    zero_grad() and step() to the caller.
+    Afterwards, every gradient is that of the mean cross entropy over all tokens of all ranks and micro-batches, and the
+    function returns this mean on every rank, as a float or a tensor with one element. Communicate the gradients only
+    once. Leave zero_grad() and step() to the caller.
     """,
     solution=texts.token_mean_loss,
     call=_step,

@@ -52,8 +52,8 @@ _IN_PAIRS = [
 exchange = Exercise(
     """Check `function(tensor)` on two ranks: each returns the tensor of the other.
 
-    Both tensors have the same shape and dtype. In place and None is fine too. Messages only, and each rank sends its
-    tensor once. Every way to avoid the deadlock is right.
+    Both tensors have the same shape and dtype. You may also overwrite the tensor and return None. Use only messages,
+    and send each tensor once. Any way of avoiding the deadlock is correct.
     """,
     solution=point_to_point.exchange,
     trials=of_every_kind(),
@@ -80,10 +80,11 @@ def _none_from_all(ranks: Sequence[Fields]) -> list[Fields]:
 
 
 swap = Exercise(
-    """Check `function(tensor)`: ranks 0 and 1 are a pair, 2 and 3, and so on, and each returns its partner's tensor.
+    """Check `function(tensor)`: ranks 0 and 1 are partners, 2 and 3, and so on; each returns its partner's tensor.
 
-    All tensors have the same shape and dtype. In place and None, on all ranks, is fine too. If the number of ranks is
-    odd, the last one keeps its own tensor and sends nothing. Messages only, and each tensor is sent once.
+    All tensors have the same shape and dtype. You may also overwrite the tensor and return None, on all ranks. If the
+    number of ranks is odd, the last one keeps its own tensor and sends nothing. Use only messages, and send each tensor
+    once.
     """,
     solution=point_to_point.swap,
     trials=of_every_kind(),
@@ -129,13 +130,14 @@ def _not_back_to_rank_0(token: Tensor) -> Tensor:
 
 
 pass_the_token = Exercise(
-    """Check `function(token)`: once round the ring, and each rank adds 1.
+    """Check `function(token)`: the token goes around the ring once, and each rank adds 1.
 
-    `token` is a tensor with one integer (int64, shape [1]). Rank 0's is the token; on the other ranks it is only a
-    buffer to receive into. Rank 0 adds 1 and sends the token to rank 1. Every other rank receives it from the previous
-    rank, adds 1 and sends it to the next; the last rank sends it back to rank 0. Rank 0 returns it as received (start +
-    world_size), every other rank as sent (start + rank + 1). In place and None is fine too. Each rank sends exactly one
-    message, and none if it is alone. No collectives.
+    `token` is a tensor with one integer (int64, shape [1]). Rank 0 has the token; on the other ranks, the tensor is
+    only a buffer to receive into. Rank 0 adds 1 and sends the token to rank 1. Every other rank receives it from the
+    previous rank, adds 1 and sends it to the next; the last rank sends it back to rank 0. Rank 0 returns the token that
+    it received (start + world_size), every other rank the one that it sent (start + rank + 1). You may also overwrite
+    the tensor and return None. Each rank sends exactly one message, or none if there is only one rank. Don't use
+    collectives.
     """,
     solution=point_to_point.pass_the_token,
     trials=[
@@ -187,9 +189,9 @@ pass_the_token = Exercise(
 broadcast_by_hand = Exercise(
     """Check `function(tensor)`: every rank ends with the tensor of rank 0.
 
-    All tensors have the same shape and dtype. Every rank returns rank 0's tensor, or has it in place and returns None.
-    Messages only, in any order: a star, a chain or a tree, whole or in pieces. Each rank may receive the tensor only
-    once, and rank 0 must not receive it. One rank alone returns its tensor.
+    All tensors have the same shape and dtype. Every rank returns rank 0's tensor, or overwrites its own and returns
+    None. Use only messages, in any order: in a star, a chain or a tree, whole or in pieces. Each rank may receive the
+    tensor only once, and rank 0 must not receive it. With only one rank, return its tensor.
     """,
     solution=collectives_by_hand.broadcast_by_hand,
     parameters=("tensor",),
@@ -228,10 +230,10 @@ def _gathered(program: Program, tensor: Tensor) -> Fields:
 all_gather_by_hand = Exercise(
     """Check `function(tensor)`: every rank returns the list of all ranks' tensors, by rank.
 
-    All tensors have the same shape and dtype. Return a list, a tuple, or one stacked tensor of shape [world_size, ...];
-    leave the given tensor unchanged. Messages only. Each rank has to receive world_size - 1 tensors. All ranks together
-    may send at most 1.5 * world_size * (world_size - 1) of them, so that a gather followed by a broadcast is right too.
-    One rank alone returns a list with its tensor.
+    All tensors have the same shape and dtype. Return a list, a tuple, or one stacked tensor of shape [world_size, ...],
+    and leave the given tensor unchanged. Use only messages. Each rank has to receive world_size - 1 tensors. All ranks
+    together may send at most 1.5 * world_size * (world_size - 1) of them, so that a gather followed by a broadcast is
+    correct, too. With only one rank, return a list with its tensor.
     """,
     solution=_gather,
     trials=of_every_kind(),
@@ -280,9 +282,9 @@ def _shares(score: float, tensor: Tensor, best: Callable[[Tensor], Any]) -> Tens
 share_best = Exercise(
     """Check `function(score, tensor)`: every rank ends with the tensor of the rank with the highest score.
 
-    In a tie, the lowest rank wins. Scores are Python floats with float64 precision; some are negative. All tensors have
-    the same shape and dtype. Every rank returns the tensor, or has it in place and returns None. Collectives and
-    messages are both allowed. One rank alone ends with its own.
+    In a tie, the lowest rank wins. Scores are Python floats with float64 precision, and some are negative. All tensors
+    have the same shape and dtype. Every rank returns the tensor, or overwrites its own and returns None. You may use
+    collectives and messages. With only one rank, it keeps its own tensor.
     """,
     solution=groups.share_best,
     trials=[
@@ -326,10 +328,11 @@ share_best = Exercise(
 )
 
 sum_of_half = Exercise(
-    """Check `function(tensor)`: even ranks end with the sum over the even ranks, odd ranks with that over the odd.
+    """Check `function(tensor)`: even ranks end with the sum over the even ranks, and odd ranks with that over the odd.
 
-    All tensors have the same shape and dtype. Every rank returns the sum, or has it in place and returns None. Groups,
-    other collectives and messages are all allowed. There are at least three ranks, so that there is something to add.
+    All tensors have the same shape and dtype. Every rank returns the sum, or overwrites its tensor and returns None.
+    You may use groups, other collectives and messages. There are at least three ranks, so that there is something to
+    add.
     """,
     solution=groups.sum_of_half,
     trials=of_every_kind(),

@@ -179,12 +179,12 @@ class _Cut:
 data_partitioner = Exercise(
     """Check a class: `partitioner(data, sizes, seed=1234)` on every rank, and its `use(rank)`.
 
-    The sizes are fractions of 1, one for each rank. `use(rank)` returns something with len() and [index]: the samples
-    of that rank. Together the partitions hold every sample exactly once, also where the sizes do not divide the data.
-    They are shuffled, in the same way on all ranks and whenever the seed is the same.
+    The sizes are fractions of 1, one for each rank. `use(rank)` returns that rank's samples, as an object with len()
+    and [index]. Together, the partitions contain every sample exactly once, even if the sizes don't divide the data
+    evenly. The samples are shuffled, in the same way on all ranks and whenever the seed is the same.
 
-    Raise ValueError for sizes below 0, sizes that do not add up to 1, and more sizes than samples. A class without a
-    seed may always shuffle in the same way. Communication is allowed, but not needed.
+    Raise ValueError for sizes below 0, for sizes that don't add up to 1, and for more sizes than samples. A class
+    without a seed may always shuffle in the same way. Communication is allowed, but not necessary.
     """,
     solution=DataPartitioner,
     call=_partitioned,

@@ -71,12 +71,12 @@ def _two_tensors(case: Case) -> int:
 
 
 ring_all_reduce = Exercise(
-    """Check `function(tensor)`: every rank ends with the sum over all ranks, passed round a ring in chunks.
+    """Check `function(tensor)`: every rank ends with the sum over all ranks, passed around a ring in chunks.
 
     All tensors have the same shape and dtype: floats or integers, with at least one dimension and one element. Every
-    rank returns the sum, or has it in place and returns None. Messages only, and only to neighbors in the ring, in
-    either direction. Each rank sends at most 2 * (world_size - 1) chunks of numel / world_size elements, rounded up.
-    One rank alone already has its sum.
+    rank returns the sum, or overwrites its tensor and returns None. Use only messages to neighbors in the ring, in
+    either direction. Each rank may send at most 2 * (world_size - 1) chunks of numel / world_size elements, rounded up.
+    With only one rank, the tensor is already the sum.
     """,
     solution=ring.ring_all_reduce,
     trials=of_every_kind(matrix=(1, 60)),  # all in one row: splitting it by rows sends it whole

@@ -205,14 +205,14 @@ def _one_thing_wrong(path: str, model: Any, optimizer: Any, epoch: int, wrong: s
 save_checkpoint = Exercise(
     """Check `function(path, model, optimizer, epoch)`, called on every rank: afterwards the checkpoint is there.
 
-    The model is wrapped in DistributedDataParallel. Model and path (a str) are the same on all ranks. Only rank 0
-    writes, also when the ranks are on two nodes. The file holds a dictionary with "model" and "optimizer", both as
+    The model is wrapped in DistributedDataParallel. The model and the path (a str) are the same on all ranks. Only rank
+    0 writes, even if the ranks are on two nodes. The file holds a dictionary with "model" and "optimizer", both as
     their state_dict() (the model's without the wrapper), and "epoch" as given; it may contain more. torch.load(path,
     weights_only=True) loads it.
 
-    An older file at the path stays until the new one is complete. The new one is written in the same folder, because no
-    file can be renamed from one disk to another. Every rank returns only after the checkpoint is there, and no other
-    file is left.
+    An older file at the path stays until the new one is complete. Write the new one in the same folder, because a file
+    can't be renamed from one disk to another. Every rank returns only when the checkpoint is complete. No other file is
+    left.
     """,
     solution=the_courses_own,
     call=_saved,

@@ -67,8 +67,8 @@ def _without_remainder(flat: Tensor) -> Tensor:
 shard = Exercise(
     """Check `function(flat)`: every rank returns its shard of a long tensor that all of them have.
 
-    The shards are in rank order and equally long, as short as possible; zeros pad the last ones. A shard has its own
-    memory, so that the whole tensor can be freed. No communication is needed.
+    The shards are in rank order, equally long and as short as possible; the last ones are padded with zeros. A shard
+    has its own memory, so that the whole tensor can be freed. No communication is necessary.
     """,
     solution=sharding.shard,
     call=_shard_called,
@@ -110,8 +110,8 @@ def _bytes_passed_on(event: Event) -> float:
 sharded_mean = Exercise(
     """Check `function(flat)`: every rank returns its shard of the mean over all ranks' tensors, all equally long.
 
-    Shards are those of `check.shard`. Any collectives or messages are allowed, but each rank may send only one shard to
-    each other rank: half of what an all_reduce sends.
+    The shards are those of `check.shard`. You may use any collectives or messages, but each rank may send only one
+    shard to each other rank, which is half of what an all_reduce sends.
     """,
     solution=sharding.sharded_mean,
     call=_mean_called,
@@ -157,11 +157,11 @@ def _compared(of_ranks: Sequence[Fields]) -> Sequence[Fields]:
 
 
 stage_of = Exercise(
-    """Check `function(layer, layers, stages)`: the number of the stage that owns this layer, the same on every rank.
+    """Check `function(layer, layers, stages)`: it returns the number of the stage that owns this layer.
 
     Layers and stages count from 0. Each stage owns consecutive layers, and stage 0 the first ones. Every stage has a
-    layer, and the stages differ by one layer at most. There are at least as many layers as stages; the number of ranks
-    does not matter.
+    layer, and their numbers of layers differ by at most one. There are at least as many layers as stages. The result is
+    the same on every rank, for any number of ranks.
     """,
     solution=pipeline.stage_of,
     call=_stages_called,

@@ -188,14 +188,14 @@ _STEPPING = {
 }
 
 shard_stream = Exercise(
-    """Check a class: `cls(source)` on every rank, an IterableDataset that a DataLoader reads with 0 to 3 workers.
+    """Check a class: `cls(source)`, on every rank, is an IterableDataset that a DataLoader reads with 0 to 3 workers.
 
-    `source` is any iterable of samples that can be gone through again; it has no length and may never end. Over all
-    workers of all ranks, __iter__ yields every sample exactly once, whether or not the parts divide the samples, and
-    the same ones in every pass. Which part gets which sample is up to you.
+    `source` is any iterable of samples that can be read repeatedly; it has no length and may never end. Over all
+    workers of all ranks, __iter__ yields every sample exactly once, even if the samples don't divide evenly, and a
+    worker's samples are the same in every pass. Which worker gets which sample is up to you.
 
-    It opens the source once per worker and pass, and yields while it reads. Without a process group there is one rank.
-    No communication is needed.
+    It opens the source once per worker and pass, and yields while it reads. Without a process group, there is one rank.
+    No communication is necessary.
     """,
     solution=ShardedStream,
     call=_passes,

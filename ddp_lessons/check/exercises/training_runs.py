@@ -176,8 +176,8 @@ restartable = Exercise(
     """Check `function(model, optimizer, train_epoch, epochs, path)`, called on every rank.
 
     It calls `train_epoch(epoch)` for each epoch, starting at 0. If it is killed at any moment and called again with a
-    new model, it resumes: it trains only the epochs that were not finished when the file at `path`, a str, was written.
-    Only this file, and others whose names begin like its name, survive. The final weights are those of an uninterrupted
+    new model, it resumes: it trains only the epochs that weren't finished when the file at `path`, a str, was written.
+    Only this file survives, and others whose names begin with its name. The final weights are those of an uninterrupted
     run. The model is wrapped in DistributedDataParallel.
     """,
     solution=restarts.train_restartably,

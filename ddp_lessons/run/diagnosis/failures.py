@@ -1,4 +1,4 @@
-"""The two exceptions of a failed launch. A notebook shows their message and nothing else."""
+"""The two exceptions that a failed launch raises. A notebook shows only their message."""
 
 from __future__ import annotations
 
@@ -114,8 +114,11 @@ def with_names_of_cells(traceback: str) -> str:
 
 
 class WorkerFailed(_Failure):
-    """A rank raised or died. `rank` is the first, `traceback(rank)` its full stack, `results` what came before."""
+    """A rank raised an exception or died.
+
+    `rank` is the first one that did, `traceback(rank)` returns its full stack, and `results` has what was recorded.
+    """
 
 
 class WorkersStuck(_Failure):
-    """The ranks hang, or did not return in time. `traceback(rank)` shows where each one was."""
+    """The ranks hang, or did not return in time. `traceback(rank)` shows where a rank was."""

@@ -1,4 +1,4 @@
-"""Machines that a command such as ssh reaches, and what any node needs."""
+"""Machines that can be reached by a command such as ssh, and what every node needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SSH = "ssh -T -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=5 -oSer
 
 
 class NodeLost(RuntimeError):
-    """A node could not be reached, or is gone; the message says which one and why."""
+    """A node can't be reached or was lost; the message says which one and why."""
 
     @property
     def headline(self) -> str:
@@ -37,7 +37,7 @@ class WaitStopped(KeyboardInterrupt):
 
 
 class NodeCommand(NamedTuple):
-    """The command that gives a shell on a node. An agent starts in it, and talks through its stdin and stdout."""
+    """The command that gives a shell on a node. An agent starts there, and communicates over stdin and stdout."""
 
     node: str
     command: Sequence[str]
@@ -55,10 +55,10 @@ class Hosts:
     """Machines that ssh reaches without asking for a password: `launch(train, 4, on=Hosts("alpha", "beta"))`.
 
     The names are those that you give to ssh, so ~/.ssh/config applies. Each machine needs the same Python, and the same
-    versions of torch and this package. `python` is the path of the Python there; by default the same as here.
+    versions of torch and this package. `python` is the path of Python there, by default the same as here.
 
-    `through` is what runs a command on a host in place of ssh, such as "docker exec -i {host}" for containers,
-    "kubectl exec -i {host} --" for the pods of a Kubernetes cluster, or an ssh with options of yours.
+    `through` is the command to use instead of ssh, such as "docker exec -i {host}" for containers,
+    "kubectl exec -i {host} --" for the pods of a Kubernetes cluster, or ssh with your own options.
     """
 
     def __init__(self, *names: str, python: str = sys.executable, through: str = _SSH) -> None:

@@ -39,18 +39,18 @@ class Slurm:
         with Slurm(nodes=2, gpus_per_node=4, time=30) as cluster:
             results = launch(train, 8, on=cluster)
 
-    One job holds the nodes for all launches, also in later cells if you write `cluster = Slurm(...)` without `with`.
-    Then the first launch requests them, and `cluster.close()` gives them back. The job also ends with the notebook,
-    however that ends. After another end, such as the time limit, the next launch requests nodes again. While the job
-    waits in the queue, the cell shows what Slurm says; the stop button cancels it.
+    One job holds the nodes for all launches, including those of later cells if you write `cluster = Slurm(...)` without
+    `with`. In that case, the first launch requests the nodes, and `cluster.close()` releases them. The job also ends
+    when the notebook does, for whatever reason. If the job ends first, as at its time limit, the next launch requests
+    nodes again. While the job is queued, the cell shows what Slurm reports, and the stop button cancels the job.
 
-    In a notebook that runs in a job itself (SLURM_JOB_ID is set), the nodes are those of that job. Each node needs the
-    same Python, torch and version of this package as the notebook, which a shared file system usually provides.
+    If the notebook itself runs in a job (SLURM_JOB_ID is set), that job's nodes are used. Each node needs the same
+    Python, torch and version of this package as the notebook, which a shared file system usually provides.
 
     Args:
-        python: the path of the Python on the nodes; the default is this notebook's.
-        through: words before each of Slurm's commands, such as "docker exec -i login" if a container has them.
-        options: the long options of Slurm's `salloc`, with _ for -, such as nodes=2, partition="gpu", exclusive=True.
+        python: the path of Python on the nodes; the default is the notebook's.
+        through: a prefix for each of Slurm's commands, such as "docker exec -i login" if they are in a container.
+        options: long options of Slurm's `salloc`, with _ for each -, such as nodes=2, partition="gpu", exclusive=True.
     """
 
     def __init__(self, *, python: str = sys.executable, through: str = "", **options: object) -> None:

@@ -64,7 +64,7 @@ class RanksMagics(Magics):
     @argument("number", nargs="?", type=int, help="how many ranks to start, or the rank to debug")
     @line_magic("ranks")  # type: ignore[arg-type]
     def look_after(self, line: str) -> None:
-        """Say what each rank holds, stop or restart the ranks, or open the debugger."""
+        """Show the variables of each rank, stop or restart the ranks, or open the debugger."""
         __tracebackhide__ = True
         asked = parse_argstring(self.look_after, line)
         with _refused_in_a_sentence():

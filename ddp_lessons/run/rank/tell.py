@@ -1,6 +1,6 @@
-"""What a rank logs while its function runs: numbers for a live picture, and labels.
+"""What a rank logs while its function runs: numbers, for a live figure, and labels.
 
-Outside of a launch it does nothing, so a function that calls `tell` runs unchanged under torchrun.
+Outside a launch, `tell` does nothing, so a function that calls `tell` runs unchanged under torchrun.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _listeners: list[Callable[[Told], None]] = []
 
 
 def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
-    """In a rank: log these numbers in the notebook, as in `tell(step=3, loss=0.5)`.
+    """Log numbers from a rank, as in `tell(step=3, loss=0.5)`.
 
-    A label says what starts now, as in `tell("forward")`; it lasts until the next one. The log is in
+    A label names the phase that starts now, as in `tell("forward")`; it lasts until the next label. The log is in
     `results.told[rank]`, and `launch(..., live=show.training)` draws it while the ranks run.
 
     Raises:
@@ -34,7 +34,7 @@ def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
 
 
 def listen(listener: Callable[[Told], None]) -> None:
-    """From now on pass on what this process logs."""
+    """From now on, pass on what this process logs."""
     _listeners[:] = [listener]
 
 

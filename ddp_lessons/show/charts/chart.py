@@ -35,10 +35,10 @@ _one_at_a_time = threading.RLock()
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chart(Shown):
-    """What the functions of `show` return that draw curves or images.
+    """Returned by the functions of `show` that draw curves or images.
 
-    `axes` is matplotlib's Axes, or a list of them. `text` is the same in every run of a deterministic program: it has
-    no times. `alt` says in a sentence or two what is to be seen.
+    `axes` is matplotlib's Axes, or a list of them. `text` has no times, so it is the same in every run of a
+    deterministic program. `alt` describes the figure in a sentence or two.
     """
 
     figure: Figure

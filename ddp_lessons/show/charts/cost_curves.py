@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
 
 def fit_line(measured: Points) -> Line:
-    """Find the latency and the bandwidth that fit best to pairs (bytes, seconds), by their relative errors."""
+    """Fit a latency and a bandwidth to pairs (bytes, seconds), so that the relative errors are smallest."""
     sizes, seconds = _columns(measured)
     if len(set(sizes)) < 2:
         raise ValueError(f"a line needs messages of two sizes or more, and these have {count(len(set(sizes)), 'size')}")
@@ -42,7 +42,7 @@ def fit_line(measured: Points) -> Line:
 
 @drawn_in_house_style
 def latency(measured: Points, model: tuple[float, float] | None = None) -> Chart:
-    """Draw how long messages took, by their size, and the line `latency + bytes / bandwidth` if you give its numbers.
+    """Draw the time that messages of each size took, and, if you pass a model, the line `latency + bytes / bandwidth`.
 
     Args:
         measured: pairs (bytes, seconds).
@@ -71,13 +71,13 @@ def cost(
     x: str = "bytes",
     from_zero: bool = False,
 ) -> Chart:
-    """Draw several measured curves as points, and over them what was predicted, as lines.
+    """Draw several measured curves as points, and the predicted ones as lines over them.
 
     Args:
         measured: by name, pairs (x, seconds).
-        predicted: by the same names, a function from x to seconds, or pairs.
-        x: what the first number of a pair is: "bytes" (drawn by factors), "ranks", or other words.
-        from_zero: let the seconds begin at 0, for times that are not far apart, instead of growing by factors.
+        predicted: by the same names, a function that returns the seconds for x, or pairs.
+        x: what x is: "bytes" (on a logarithmic axis), "ranks", or other words.
+        from_zero: start the axis of seconds at 0, for times that differ little, instead of making it logarithmic.
     """
     predicted = predicted or {}
     if not any(measured.values()):

@@ -20,8 +20,8 @@ def digits(data: Any, count: int = 20) -> Chart:
     """Draw the first digits with their labels.
 
     Args:
-        data: what `digits()` returned, or torchvision's MNIST: `data[i]` is an image, as a tensor, and its label.
-        count: how many, at most.
+        data: what `digits()` returned, or torchvision's MNIST, where `data[i]` is an image, as a tensor, and its label.
+        count: how many digits to draw, at most.
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, and it is {count}")

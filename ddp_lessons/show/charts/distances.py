@@ -26,11 +26,11 @@ WANTED = "distance() takes a dict of names to lists of numbers, one for each ste
 def distance(
     by_name: Mapping[str, Sequence[float]], limit: float = 1e-6, title: str | None = None, what: str = "weights"
 ) -> Chart:
-    """Draw the largest difference of the weights (or `what` it is) at every step, from 0, and a line at the limit.
+    """Draw the largest difference between weights (or `what` you compare) at each step from 0, and a line at the limit.
 
     Raises:
-        TypeError: this is no dict of names to lists of numbers.
-        ValueError: there is nothing in it, a number is below 0, or the limit is not above 0.
+        TypeError: the argument isn't a dict of names to lists of numbers.
+        ValueError: the dict is empty, a number is below 0, or the limit is not above 0.
     """
     curves = _checked(by_name, limit)
     figure, axes = chart.new_axes(LEFT, RIGHT, HIGH, list(curves), title)

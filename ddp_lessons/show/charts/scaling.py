@@ -40,11 +40,11 @@ def scaling(measured: Speeds, model: Speeds | None = None, cores: int | None = N
 
     Args:
         measured: {ranks: images per second}.
-        model: what a model predicts, likewise: a dashed line.
-        cores: how many there are; beyond that, ranks share them.
+        model: what a model predicts, in the same form; drawn as a dashed line.
+        cores: how many cores there are; with more ranks, ranks share them.
 
     Raises:
-        TypeError: one of them is no dict of ranks to numbers.
+        TypeError: one of them isn't a dict of ranks to numbers.
         ValueError: nothing was measured, or a number is not above 0.
     """
     speeds = {MEASURED: _checked("measured", measured)}

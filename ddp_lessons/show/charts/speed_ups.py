@@ -52,7 +52,7 @@ class Machine:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explorer(Chart):
-    """The first picture; and in a notebook with ipywidgets, controls that draw others."""
+    """The first figure and, in a notebook with ipywidgets, controls that draw others."""
 
     controls: Callable[[], Any]
 
@@ -83,17 +83,17 @@ def explore_scaling(
     latency: float,
     bandwidth: float,
 ) -> Chart:
-    """Turn the batch, the cores and the network under a model, and see how far more ranks would carry.
+    """Change a model's batch, cores and network with sliders, and see how much faster more ranks would be.
 
     Args:
-        model: a function of the ranks, the batch of all ranks together, the cores, the latency in seconds and the bytes
-            per second; it returns images per second.
-        strong: what was measured, {batch of all ranks together: {ranks: images per second}}.
-        weak: likewise, {batch of each rank: {ranks: images per second}}.
-        cores: to begin with, as are `latency` and `bandwidth`: those of this machine.
+        model: a function of the number of ranks, the global batch, the cores, the latency in seconds and the bytes per
+            second that returns images per second.
+        strong: what was measured with a fixed global batch, {global batch: {ranks: images per second}}.
+        weak: what was measured with a fixed batch per rank, {batch per rank: {ranks: images per second}}.
+        cores: this machine's number of cores; like `latency` and `bandwidth`, it is where a slider starts.
 
     Raises:
-        ValueError: one of the numbers cannot be.
+        ValueError: one of the numbers is impossible.
     """
     measured = {False: dict(strong or {}), True: dict(weak or {})}
     batches = [*measured[False], *measured[True]]

@@ -49,12 +49,12 @@ Curve = tuple[str, Any, Any]  # the name of x (none: the points are counted), x 
 
 @drawn_in_house_style
 def training(results: Any, title: str | None = None) -> Chart:
-    """Draw every value that ranks logged (`tell(step=3, loss=0.25)`), rank by rank.
+    """Draw every value that the ranks logged (`tell(step=3, loss=0.25)`), with a line for each rank.
 
-    Also while they run: `launch(..., live=show.training)`.
+    To draw it while they run, use `launch(..., live=show.training)`.
 
     Raises:
-        TypeError: these are not results.
+        TypeError: the argument isn't the results of a launch.
     """
     curves = _curves(_told(results))
     figure, axes = _draw(curves, title)

@@ -23,7 +23,7 @@ _VARIABLE = re.compile(r"var\(--[\w-]+,(#\w+)\)")
 
 
 class Shown(abc.ABC):
-    """What shows itself in a notebook, and can be saved."""
+    """Displays itself in a notebook, and can be saved."""
 
     text: str
     alt: str
@@ -31,14 +31,14 @@ class Shown(abc.ABC):
     @property
     @abc.abstractmethod
     def svg(self) -> str:
-        """In the colors of a light or a dark page."""
+        """The image as SVG, in the colors of a light or a dark page."""
 
     @abc.abstractmethod
     def png(self) -> bytes:
-        """In the light ones."""
+        """The image as PNG, in the colors of a light page."""
 
     def save(self, path: str | pathlib.Path) -> None:
-        """Write a .png or an .svg file."""
+        """Save the image as a .png or an .svg file."""
         suffix = pathlib.Path(path).suffix.lower()
         if suffix == ".png":
             pathlib.Path(path).write_bytes(self.png())
@@ -72,10 +72,10 @@ class Shown(abc.ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Figure(Shown):
-    """What the functions of `show` return that draw anything but charts.
+    """Returned by the functions of `show` that draw anything but charts.
 
-    `views` has the layouts of each view, from narrow to wide. `captions[k]` says what is seen in step k. `text` is the
-    same in every run of a deterministic program: it has no times. `alt` says in a sentence or two what is to be seen.
+    `views` has the layouts of each view, from narrow to wide. `captions[k]` describes step k. `text` has no times, so
+    it is the same in every run of a deterministic program. `alt` describes the figure in a sentence or two.
     """
 
     views: Mapping[str, Sequence[Drawing]]

@@ -31,14 +31,14 @@ SHEET = "scatter", "broadcast", "gather", "reduce", "all_gather", "all_reduce", 
 
 
 def collective(name: str, world_size: int = 4) -> Figure:
-    """Run a collective on a few numbers, here and now, and show what moves: what every rank held before and after it.
+    """Run a collective on a few values, and show which of them move, and what every rank held before and after it.
 
-    A number has the color of the rank that brought it; what was computed from several is gray.
-    `barrier` moves nothing: its figure shows when each rank called it and returned.
+    A value has the color of the rank that it comes from; one that was computed from several ranks' values is gray.
+    `barrier` moves no data, so its figure shows when each rank called it and returned from it.
 
     Raises:
-        ValueError: there is no collective of this name; the message lists those that there are.
-        RuntimeError: the backend here, or this version of torch, cannot do it.
+        ValueError: there is no collective of this name; the message lists all of them.
+        RuntimeError: the backend, or this version of torch, doesn't support it.
     """
     if name not in EXAMPLES:
         raise ValueError(f"no collective has the name {name!r}; these have: {', '.join(EXAMPLES)}")
@@ -60,13 +60,13 @@ def collective(name: str, world_size: int = 4) -> Figure:
 
 
 def collectives(world_size: int = 3) -> Figure:
-    """Run eight collectives on a few numbers, here and now, and show them all on one sheet.
+    """Run eight collectives on a few values, and show all of them on one sheet.
 
-    Rank 2 brings 20, 21, ... A value has the color of the rank that it comes from. Where ranks add up, every value goes
-    into every sum.
+    Rank 2 contributes 20, 21, and so on. A value has the color of the rank that it comes from. Where values are added
+    up, each of them goes into every sum.
 
     Raises:
-        ValueError: there are not two to four ranks: more do not fit on a sheet.
+        ValueError: there are fewer than two ranks, or more than four, which don't fit on a sheet.
     """
     if world_size not in range(2, 5):
         raise ValueError(f"there is room for 2 to 4 ranks on a sheet, not {world_size}")

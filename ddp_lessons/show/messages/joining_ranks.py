@@ -59,7 +59,7 @@ class Coming:
 
 
 def joining(results: Any) -> Figure:
-    """Show how the ranks of a launch found each other: `launch(..., join=False)`, and a function that joins.
+    """Show how the ranks of `launch(..., join=False)` found each other, if its function joins a process group.
 
     Args:
         results: what `launch` returned, or the exception that it raised.

@@ -20,12 +20,12 @@ LEGEND = "Sums over some ranks will have a dashed edge, sums over all ranks a gr
 
 
 def ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Figure:
-    """Run an all-reduce on small tensors and show it step by step: the k-th message that a rank sends is its step k.
+    """Run an all-reduce on small tensors and show it step by step; step k is the k-th message that a rank sends.
 
     Args:
-        all_reduce: a function of one tensor that leaves the sum over all ranks in it, by sending chunks to the next
-            rank: `ring_all_reduce` of `train.ring`, or your own. It sends with `send` or `batch_isend_irecv`.
-        world_size: of how many ranks; each has as many numbers as there are ranks, so that a chunk is one number.
+        all_reduce: a function that replaces a tensor with the sum over all ranks by sending chunks to the next rank
+            with `send` or `batch_isend_irecv`: `ring_all_reduce` of `train.ring`, or your own.
+        world_size: the number of ranks, and of the values on each of them, so that a chunk is one value.
     """
     results = launch(add_up_and_look, world_size, all_reduce, quiet=True, record="values", timeout_seconds=MOST_SECONDS)
     ranks = range(world_size)

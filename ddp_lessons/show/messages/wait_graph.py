@@ -28,7 +28,7 @@ class Waiting(NamedTuple):
 
 
 def waits(results: Any) -> Figure:
-    """Draw which rank waits for which, where no rank can make progress.
+    """Draw which rank waits for which in a launch that hangs.
 
     Args:
         results: the exception that `launch` raised, or what it returned.

@@ -22,9 +22,9 @@ LOOKS = {"works": "works", "wrong": "alarm", "died": "alarm", "no answer": "alar
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Printed:
-    """What the functions of `show` return that show lines or a table.
+    """Returned by the functions of `show` that show lines or a table.
 
-    `content` is HTML; `text` and `alt` have no times and no names of machines.
+    `content` is HTML; `text` and `alt` contain no times and no names of machines.
     """
 
     content: str
@@ -56,9 +56,9 @@ def in_columns(rows: Sequence[Sequence[str]], between: str = " | ", numbers: sli
 
 
 def terminal(printed: str, title: str) -> Printed:
-    """Show what a program printed; of very many lines, the first and the last.
+    """Show what a program printed; if it printed very many lines, only the first and the last.
 
-    `title` is stored as text, too, and so has to be the same in every run.
+    `title` is also stored as text, so it has to be the same in every run.
     """
     lines = [line.expandtabs(4).rstrip() for line in printed.splitlines()]
     half = MOST_LINES // 2
@@ -69,7 +69,7 @@ def terminal(printed: str, title: str) -> Printed:
 
 
 def mpi_run(ended: Any) -> Printed:
-    """Show what `mpirun` returned: the command and its lines, marked as run on this machine or as recorded."""
+    """Show what `mpirun` returned: the command and its output, marked as run on this machine or as recorded."""
     left_out = len(ended.lines) - LINES_OF_MPI
     lines = [f"$ {ended.command}", *(_shortened(line, LETTERS_OF_MPI) for line in ended.lines[:LINES_OF_MPI])]
     lines += [f"... and {count(left_out, 'more line')}"] if left_out > 0 else []
@@ -90,10 +90,10 @@ def _shortened(line: str, most_letters: int) -> str:
 
 
 def what_works(trials: Any) -> Printed:
-    """Show what `try_backends` found on this machine, and under it why a column has nothing.
+    """Show what `try_backends` found on this machine, and below it why a column is empty.
 
-    What comes out differs from machine to machine, so it is in the table only. The text says what was tried; to have
-    the outcomes in words, print the trials.
+    The outcomes differ from machine to machine, so they are only in the table. The text says what was tried; to see the
+    outcomes as text, print the trials.
     """
     places, calls = trials.places, trials.calls
     heads = "".join(f'<th scope="col">{html.escape(place)}</th>' for place in places)

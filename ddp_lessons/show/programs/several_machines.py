@@ -28,7 +28,7 @@ _FOLDERS = re.compile(r"(?<![:\w./+-])(?:[\w./+-]*/(?=[\w-]+\.[a-z]\w*:\d+)|/(?:
 
 
 def machines(attempt: Attempt, title: str = "") -> Figure:
-    """Draw when each machine said something, what happened to it and how it ended, with the lines.
+    """Draw when each machine printed something, what happened to it and how it ended, with its output.
 
     Tracebacks are left out.
     """

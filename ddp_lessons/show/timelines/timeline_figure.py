@@ -30,15 +30,15 @@ BETWEEN_CALLS = "Between calls, by time: a gray bar where a rank computes, a thi
 def timeline(results: Any, title: str | None = None, axis: str | None = None) -> Figure:
     """Draw a lane for each rank, with its calls of torch.distributed from beginning to end.
 
-    Give it what `launch` returned, or the exception that it raised: then the figure shows the calls that never ended.
-    What ranks logged of where they were (`tell("forward")`) is drawn above their calls. Of very many calls it draws
-    the newest.
+    Pass what `launch` returned, or the exception that it raised: then the figure shows the calls that never completed.
+    The phases that ranks logged (`tell("forward")`) are drawn above their calls. If there are very many calls, only the
+    newest are drawn.
 
     Args:
         results: what was recorded.
         title: a line above the figure.
         axis: "steps" gives each call a column, in the program's order; "time" shows how long it took. The figure has a
-            switch. Without it, runs under 50 ms begin with steps.
+            switch for both. By default, a run under 50 ms is shown by steps.
 
     Raises:
         ValueError: there is no such axis.

@@ -27,13 +27,13 @@ Column = Sequence[str]  # the fingerprints of one step, by rank
 
 
 def fingerprints(results: Any) -> Figure:
-    """Draw the fingerprints of every rank's model, step by step: equal colors are equal models.
+    """Draw the fingerprints of every rank's model, step by step; equal models have equal colors.
 
-    `results[rank]` is the list of a rank's fingerprints, one per step, counted from 0. Steps that a rank did not reach
-    are left out.
+    `results[rank]` is the list of a rank's fingerprints, one per step from 0. Steps that a rank didn't reach are left
+    out.
 
     Raises:
-        TypeError: these are not lists of fingerprints.
+        TypeError: the results aren't lists of fingerprints.
     """
     columns = [*zip(*_fingerprints_of(results), strict=False)]
     colors = _colors(columns)
@@ -121,7 +121,7 @@ def _fingerprints_of(results: Any) -> list[list[str]]:
     """The fingerprints of each rank, step by step, from results or from an exception with results.
 
     Raises:
-        TypeError: these are not lists of fingerprints.
+        TypeError: the results aren't lists of fingerprints.
     """
     results = getattr(results, "results", results)
     if isinstance(results, str) or not isinstance(results, Sequence) or not results:

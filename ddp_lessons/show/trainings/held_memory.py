@@ -44,10 +44,10 @@ Held = Mapping[str, float]  # bytes, by kind
 
 
 def memory(ways: Mapping[str, Sequence[Held]]) -> Figure:
-    """Draw how many bytes every rank holds, in parts, for one way to train or for several.
+    """Draw how many bytes of each kind every rank holds, for one way to train or for several.
 
     Args:
-        ways: {"DDP": [{"parameters": 800, "gradients": 800}, ...], ...}: by rank, what it holds of each kind.
+        ways: {"DDP": [{"parameters": 800, "gradients": 800}, ...], ...}: for each rank, the bytes of each kind.
     """
     kinds = list(dict.fromkeys(kind for ranks in ways.values() for rank in ranks for kind in rank))
     width = max(len(f"{name}, rank {len(ranks) - 1}") for name, ranks in ways.items())
@@ -121,11 +121,11 @@ class Way:
 
 
 def sharding(ways: Mapping[str, Any]) -> Figure:
-    """Show what every rank holds during one training step, and what travels in each phase.
+    """Show what every rank holds during one training step, and what is sent in each phase.
 
     Args:
-        ways: {"DDP": results, ...}: what `launch` returned. In the function each rank logs what it holds when a phase
-            begins, and with `tell("", ...)` when the last is over. Of several training steps the last is drawn.
+        ways: {"DDP": results, ...}: what `launch` returned. In the function, each rank logs what it holds when a phase
+            begins and, with `tell("", ...)`, when the last one ends. Of several training steps, the last is drawn.
 
     Raises:
         ValueError: a rank logged nothing.

@@ -45,10 +45,10 @@ Slots = Mapping[Work, int]  # the step of each
 
 
 def pipeline(results: Any, title: str = "") -> Figure:
-    """Show which stage works on which micro-batch, in steps, and the slots in which it is idle: the bubble.
+    """Show step by step which stage works on which micro-batch, and where it is idle: the bubble.
 
-    The order is that of the recorded messages between neighbors; of several training steps with a barrier between them,
-    the last one's. Every piece of work is drawn one step wide, however long it took.
+    The order is that of the recorded messages between neighbors. If barriers separate several training steps, the last
+    one is shown. Each piece of work is one step wide, however long it took.
     """
     events = events_of(results)
     stages = events.world_size

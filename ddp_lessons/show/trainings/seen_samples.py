@@ -62,11 +62,11 @@ def samples(results: Sequence[Sequence[int]], total: int) -> Figure:
     """Draw which rank saw which samples, which were never seen, and which more than once.
 
     Args:
-        results: by rank, the indices that it saw, in their order.
+        results: by rank, the indices that it saw, in order.
         total: how many samples there are.
 
     Raises:
-        TypeError: these are not indices.
+        TypeError: the results aren't indices.
         ValueError: an index is below 0, or not below the total.
     """
     by_rank = [_indices(rank, seen, total) for rank, seen in enumerate(results)]
