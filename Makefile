@@ -1,7 +1,7 @@
 # Set up, open and test the course. `make` alone lists the commands.
 # All paths are relative, because make can't handle folder names with spaces.
 
-# make lab TORCH=cpu       the CPU build of torch, without an NVIDIA GPU (or any build that uv's --torch-backend knows)
+# make lab TORCH=cpu       the CPU build of torch, for machines without an NVIDIA GPU (or any --torch-backend of uv)
 # make lab PYTHON=python3.12 JUPYTER_ARGS="--no-browser --port 9999"
 TORCH =
 PYTHON =
@@ -22,30 +22,30 @@ lab: setup  ## set up, then open a copy of the lessons (my_lessons/) in JupyterL
 	@exec $(py) -m ddp_lessons start --jupyter $(JUPYTER_ARGS) $${CI:+--no-browser}
 
 # --- tests ----------------------------------------------------------------------------------------------------------
-# Each stage runs, also after one that failed; tests/stages.py then tries again what failed, and names it.
+# All stages run, even if one fails; tests/stages.py then reruns the failed tests and lists them.
 STAGES = lint run-tests lessons $(CI:%=test-pip) $(CI:%=test-browser)
 test: setup .venv/.dev  ## set up, then run everything that must pass: lint, types, tests, lessons
 	@$(py) tests/stages.py $(STAGES)
 
 BESIDE_LOAD = run-tests-beside-load lessons-beside-load
-nightly: setup .venv/.dev  ## everything: all cases and seeds, beside load, with other releases of torch; hours, 10 GB
+nightly: setup .venv/.dev  ## run everything: all cases and seeds, under load, with other releases of torch; hours, 10 GB
 	@ALL=yes $(py) tests/stages.py lint run-tests lessons test-browser $(BESIDE_LOAD) $(BESIDE_LOAD) $(BESIDE_LOAD) \
 	  test-pip test-grading test-stacks test-torch-range
 
-# make run-tests ALL=yes    also what is marked nightly
-# What the tests of a file share (a kernel, nodes, a Slurm) starts once. xdist would try a test that kills its worker
-# again in up to twelve new ones.
+# make run-tests ALL=yes    also the tests marked nightly
+# What the tests in a file share (a kernel, nodes, Slurm) is started once. By default, xdist would rerun a test that
+# kills its worker in up to twelve new workers.
 ALL ?=
 tests = $(py) -m pytest $(ALL:%=-m "")
 by_file = --dist loadfile --max-worker-restart 1
 run-tests:
 	$(tests) -n 3 $(by_file) --durations=10 tests --ignore=tests/browser --ignore=tests/texts
 
-%-beside-load:  # a flake shows where there is little time for each process
+%-beside-load:  # flakes appear when each process gets little CPU time
 	$(py) -c 'while True: pass' & one=$$!; $(py) -c 'while True: pass' & trap "kill $$one $$!" EXIT; $(MAKE) $* ALL=
 
 # Copies in another folder show that the lessons need no other files. The later lessons take longest, so they start
-# first. Three run at once, because many cells wait: for torchrun, for a timeout, for a network link that was cut.
+# first. Three run at once, because many cells only wait: for torchrun, for a timeout, for a network link that was cut.
 AT_ONCE ?= 3
 lessons: setup .venv/.dev  ## run every lesson, and compare its outputs with the stored ones
 	rm -rf .elsewhere && mkdir -p .elsewhere build && cp notebooks/*.ipynb .elsewhere
@@ -75,7 +75,7 @@ test-pip: .venv-pip/.ready  ## run one lesson and some tests where plain pip has
 test-offline: setup .venv/.dev  ## download all wheels and install them without a network: 3 GB to download, 10 GB of disk
 	$(py) -m pytest -m "" tests/offline/test_without_a_network.py
 
-# An environment of its own, because nbgrader also extends JupyterLab.
+# In a separate environment, because nbgrader also extends JupyterLab.
 test-grading:  ## grade four lessons with nbgrader and Otter, in .venv-grading: half an hour, 6 GB of disk
 	@$(install) .venv-grading -r requirements.txt -e ".[grading]" $(torch_kind)
 	.venv-grading/bin/python -m pytest -m "" -n 2 tests/grading/test_graders.py
@@ -92,10 +92,10 @@ $(install) .venv-range -r build/others.txt -e . torchvision "$$torch" && \
 .venv-range/bin/python -m pytest -n 3 --dist loadfile --nbval notebooks/[0-9]*.ipynb && rm -rf .venv-range
 endef
 
-# Each list in tests/stacks/ names its Python, which must be on PATH. TORCH=cpu takes the CPU build of the same torch.
+# Each list in tests/stacks/ names its Python, which must be on PATH. TORCH=cpu uses the CPU build of the same torch.
 test-stacks: $(patsubst tests/stacks/%.txt,test-stack-%,$(wildcard tests/stacks/*.txt))  ## test with the packages of Colab
 
-# The course must replace none of the published packages. Run what needs no other machine or GPU.
+# The course must not replace any of the published packages. Run the tests that need no other machine and no GPU.
 test-stack-%: PYTHON = $(lastword $(subst -, ,$*))
 test-stack-%:
 	@$(install) .venv-stack -r tests/stacks/$*.txt $(TORCH:%=--torch-backend %)
@@ -124,16 +124,16 @@ bench: setup .venv/.dev  ## compare launch with other launchers, and measure tra
 	@$(install) .venv -c tools/requirements-dev.txt -e ".[bench]"
 	for name in launch recording training; do $(py) -m tools.benchmarks $$name || exit; done
 
-# make gpu EXPERIMENTS="speed overlap"    without it also the lessons whose cells take a GPU if there is one
-gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it
+# make gpu EXPERIMENTS="speed overlap"    without EXPERIMENTS, also the lessons whose cells use a GPU if there is one
+gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run, check and record the experiments that need one
 	@$(py) -m tools.authoring gpu $(EXPERIMENTS)
 	@$(if $(EXPERIMENTS),,$(py) -m pytest -q --nbval $$(grep -lE 'cuda\.(is_available|device_count)\(\)|try_backends\(\)' notebooks/[0-9]*.ipynb))
 
 hosted: setup  ## write the lessons for Colab and Kaggle into build/hosted
 	@$(py) -m tools.authoring hosted
 
-# two processes, because more would share the cores
-site: setup .venv/.dev  ## build the site of the lessons and docs, build/site/index.html, readable without a network
+# two processes, because more would have to share the cores
+site: setup .venv/.dev  ## build a site of the lessons and docs, build/site/index.html, which works without a network
 	@rm -rf build/site && $(py) -m tools.site.staging build/pages
 	@$(py) -m sphinx -c tools/site -E -d build/doctrees -j 2 -q -b html -W --keep-going build/pages build/site
 	@$(py) -m tools.site.walk build/site
@@ -146,37 +146,37 @@ slides: setup .venv/.dev  ## build slides of the lessons, build/slides/index.htm
 offline: setup  ## build a folder that installs the lessons without a network
 	@$(py) -m tools.offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(TAR:%=--tar %) $(WITHOUT:%=--without %)
 
-clean:  ## remove the virtual environment and the files of tools
+clean:  ## remove the virtual environment and what the tools have written
 	rm -rf .elsewhere .elsewhere-* .screenshots build *.egg-info .venv .venv.unfinished .venv-*
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# --- set-up ---------------------------------------------------------------------------------------------------------
-# $(ready) records that the set-up is complete, and in which folder, because the commands in .venv work only there.
-# The set-up runs again if anything was installed since, because torch and torchvision may no longer match.
+# --- setup ----------------------------------------------------------------------------------------------------------
+# $(ready) records that the setup is complete, and in which folder, because the commands in .venv work only there.
+# The setup runs again if anything has been installed since, because torch and torchvision may no longer match.
 setup:  ## make .venv and install what the lessons need
 	@[ ! -e $(ready) ] || [ "$$(cat $(ready))" = "$$(pwd -P)" ] || { echo "This folder was moved or copied from" \
-	  "$$(cat $(ready)), and its .venv does not work here. Run make clean, and then your command again." >&2; exit 1; }
+	  "$$(cat $(ready)), so its .venv does not work here. Run make clean, then your command again." >&2; exit 1; }
 	@$(MAKE) --no-print-directory --silent $(ready)
 
 $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-packages .venv/.installing)
-	@echo "Setting up .venv: half a minute with uv, some minutes with pip."
+	@echo "Setting up .venv, which takes half a minute with uv and a few minutes with pip."
 	@$(install) .venv -r requirements.txt -e . $(torch_kind)
-	@echo "Checking whether torch and torchvision match: some seconds the first time."
+	@echo "Checking whether torch and torchvision match, which takes a few seconds the first time."
 	@$(py) -m ddp_lessons pair && $(py) -m compileall -q ddp_lessons && pwd -P > $@
 
 .venv/.dev: tools/requirements-dev.txt | $(ready)
 	@$(install) .venv -r tools/requirements-dev.txt && touch $(ready) $@
 
-# ipykernel 7.0 to 7.3 now and then loses a cell: the kernel is idle, and the cell never ends. torch and torchvision are
-# one release behind the newest, as hosted notebooks and mirrors are. What torch needs for a GPU has its exact versions
-# in torch itself, and with TORCH=cpu it stays out.
+# ipykernel 7.0 to 7.3 sometimes loses a cell: the kernel is idle, but the cell never ends. torch and torchvision are
+# one release behind the newest, like those of hosted notebooks and mirrors. torch itself pins the packages that it
+# needs for a GPU; with TORCH=cpu, these aren't installed.
 pinned = torch==2.14.1 torchvision==0.29.1 ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*
 pins: setup  ## write requirements.txt and tools/requirements-dev.txt from pyproject.toml, with the newest versions
 	@$(call pin,requirements.txt,What the lessons run with)
 	@$(call pin,tools/requirements-dev.txt,What contributors need on top,--extra dev -c requirements.txt)
 
-# Writes $(1), which opens with $(2): exact versions for every supported Python on Linux and macOS.
+# Write $(1), whose first line says $(2): exact versions for every supported Python on Linux and macOS.
 define pin
 { echo "# $(2), in the versions that are tested; written by \`make pins\` from pyproject.toml." && \
 printf '%s\n' $(pinned:%='%') | uv pip compile --quiet --universal --python-version 3.10 --no-header --no-annotate \

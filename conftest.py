@@ -1,4 +1,4 @@
-"""For all tests, and the lessons that they run: nothing of who works on the course changes, or is changed by, them."""
+"""Setup for all tests, and for the lessons that they run: they neither read nor change a contributor's own files."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import sys
 import pytest
 
 os.environ["DDP_LESSONS_PROGRESS"] = "off"
-os.environ["DDP_LESSONS_PATIENCE"] = "3"  # what is said must not depend on how busy this machine is
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a run in the background ignores it, and so would all it starts
+os.environ["DDP_LESSONS_PATIENCE"] = "3"  # messages must not depend on how busy this machine is
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background run ignores it, and so would all its processes
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """DDP_LESSONS_MINUTES names a file: there docs/lesson_table.py finds how long each lesson's cells ran.
+    """DDP_LESSONS_MINUTES names a file for how long each lesson's cells ran, which docs/lesson_table.py reads.
 
-    DDP_LESSONS_FAILURES names another: there tests/stages.py finds which tests failed.
+    DDP_LESSONS_FAILURES names a file for the tests that failed, which tests/stages.py reads.
     """
-    from time_limit import TimeLimit  # found by pytest only, and this file is also read without it
+    from time_limit import TimeLimit  # only pytest finds it, and this file is also read without pytest
 
     config.pluginmanager.register(TimeLimit())
-    if hasattr(config, "workerinput"):  # with -n the reports of all workers come to one that is none
+    if hasattr(config, "workerinput"):  # with -n, the controller gets the reports of all workers
         return
     if file := os.environ.get("DDP_LESSONS_MINUTES"):
         config.pluginmanager.register(LessonSeconds(pathlib.Path(file)))
-    if file := os.environ.pop("DDP_LESSONS_FAILURES", ""):  # not for a pytest that a test runs
+    if file := os.environ.pop("DDP_LESSONS_FAILURES", ""):  # hidden from a pytest that a test runs
         from once_more import Failures
 
         config.pluginmanager.register(Failures(pathlib.Path(file)))
@@ -37,9 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def no_exercise_was_tried_before() -> None:
-    """After three tries a report mentions the hints, and the tests before this one have tried, too.
+    """A report mentions the hints after three tries, and earlier tests may have made some of them.
 
-    It must not ask for `monkeypatch`, which would then undo a test's patches after that test's other fixtures.
+    This must not use `monkeypatch`, which would then undo a test's patches only after that test's other fixtures.
     """
     if (kept := sys.modules.get("ddp_lessons.check.progress_file")) is not None:
         kept._not_yet_written.clear()
@@ -58,7 +58,7 @@ class LessonSeconds:
         self.file.write_text(json.dumps(self.seconds, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-# in tests/check: a right answer that is refused or a wrong one that is accepted is never chance
+# in tests/check, rejecting a correct answer or accepting a wrong one is never chance
 JUDGED = ("test_right_", "test_wrong_", "test_hanging_", "test_nothing_is_left_")
 
 

@@ -1,1 +1,1 @@
-"""Trainings that are started from a terminal: a series, each the one before plus one idea. README.md names them."""
+"""Training scripts for the terminal: a series in which each adds one idea. docs/package.md lists them."""

@@ -1,4 +1,4 @@
-"""Train a network for digits, in one process.
+"""Train a network to recognize digits, in one process.
 
 python scripts/alone.py --epochs 3
 """

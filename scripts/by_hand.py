@@ -1,4 +1,4 @@
-"""Train a network for digits on several ranks, averaging the gradients by hand.
+"""Train a network to recognize digits on several ranks, averaging the gradients by hand.
 
 torchrun --standalone --nproc-per-node=2 scripts/by_hand.py --epochs 3
 """
@@ -27,8 +27,8 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     torch.manual_seed(asked.seed)
     model = NETWORKS[asked.network]().to(device)
     for tensor in model.state_dict().values():
-        dist.broadcast(tensor, src=0)  # DistributedDataParallel does this when it is made
-    torch.manual_seed(rank)  # equal weights are there; from here on each rank has a dropout of its own
+        dist.broadcast(tensor, src=0)  # DistributedDataParallel does this in its constructor
+    torch.manual_seed(rank)  # the weights are equal now; from here on, each rank has its own dropout
     optimizer = torch.optim.SGD(model.parameters(), lr=asked.learning_rate, momentum=0.5)
     batches = GlobalBatches(training, asked.batch_size, device=device)
     for epoch in range(asked.epochs):

@@ -1,13 +1,13 @@
-"""Train a network for digits on several machines, any of which may be lost but the one where all meet.
+"""Train a network to recognize digits on several machines, any of which may be lost, except the rendezvous host.
 
-On each machine, where 10.0.0.1 is one of them:
+On each machine, where 10.0.0.1 is the rendezvous host:
 
     export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
     torchrun --nnodes=1:2 --nproc-per-node=2 --max-restarts=3 --rdzv-backend=c10d --rdzv-endpoint=10.0.0.1:29500 \\
         scripts/many_machines.py --checkpoint training.pt
 
-Without the first line torch 2.15 does not tell a machine that comes later, or comes back, where to meet, and after a
-minute all give up.
+Without the first line, torch 2.15 doesn't tell a machine that joins later or returns where the store is, and after a
+minute all machines give up.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     device = device_of_this_rank()  # its own GPU, if there is one for each rank
     torch.manual_seed(asked.seed)
     model = DistributedDataParallel(NETWORKS[asked.network]().to(device))
-    torch.manual_seed(rank)  # equal weights are there; from here on each rank has a dropout of its own
+    torch.manual_seed(rank)  # the weights are equal now; from here on, each rank has its own dropout
     optimizer = torch.optim.SGD(model.parameters(), lr=asked.learning_rate, momentum=0.5)
     batches = GlobalBatches(training, asked.batch_size, device=device)
-    first_epoch = load_newest(asked.checkpoint, model, optimizer)  # of whichever machine has it
+    first_epoch = load_newest(asked.checkpoint, model, optimizer)  # from whichever machine has it
     if rank == 0:
         print(f"begins with epoch {first_epoch + 1}, on {world_size} ranks", flush=True)
     for epoch in range(first_epoch, asked.epochs):
@@ -55,20 +55,20 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     if rank == 0:
         print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
-            torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
+            torch.save(model.module.state_dict(), asked.save)  # names without the wrapper's prefix
     return accuracy
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = training_arguments(__doc__)
-    parser.add_argument("--checkpoint", type=file_to_write, required=True, metavar="FILE", help="where to go on from")
-    parser.add_argument("--timeout", type=above_zero, default=300, metavar="SECONDS", help="the longest wait (300)")
+    parser.add_argument("--checkpoint", type=file_to_write, required=True, metavar="FILE", help="file to resume from")
+    parser.add_argument("--timeout", type=above_zero, default=300, metavar="SECONDS", help="longest wait (300)")
     asked = parser.parse_args(arguments)
     need_starter(parser)
-    # A machine that is cut off says nothing. So nobody waits for it without end.
+    # A machine that is cut off sends nothing, so without a timeout, the others would wait for it forever.
     dist.init_process_group(backend_for(int(os.environ["WORLD_SIZE"])), timeout=timedelta(seconds=asked.timeout))
     told = f"rank {dist.get_rank()} of {dist.get_world_size()} is process {os.getpid()}"
-    print(f"{told} on {platform.node()}\n", end="", flush=True)  # with its end in it, a line is printed in one piece
+    print(f"{told} on {platform.node()}\n", end="", flush=True)  # with "\n" in the string, printed in one piece
     train(dist.get_rank(), dist.get_world_size(), asked)
     dist.destroy_process_group()
 

@@ -1,6 +1,6 @@
-"""Train a network for digits on several ranks, and go on where it was when it is started again.
+"""Train a network to recognize digits on several ranks, and resume from a checkpoint after a restart.
 
-export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1  # or torch 2.15 lets new ranks read where dead ones listened, and wait
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1  # or new ranks in torch 2.15 read the addresses of dead ones, and wait
 torchrun --standalone --nproc-per-node=2 --max-restarts=3 scripts/restartable.py --checkpoint training.pt
 """
 
@@ -29,7 +29,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     device = device_of_this_rank()  # its own GPU, if there is one for each rank
     torch.manual_seed(asked.seed)
     model = DistributedDataParallel(NETWORKS[asked.network]().to(device))
-    torch.manual_seed(rank)  # equal weights are there; from here on each rank has a dropout of its own
+    torch.manual_seed(rank)  # the weights are equal now; from here on, each rank has its own dropout
     optimizer = torch.optim.SGD(model.parameters(), lr=asked.learning_rate, momentum=0.5)
     batches = GlobalBatches(training, asked.batch_size, device=device)
     first_epoch = load_checkpoint(asked.checkpoint, model, optimizer) if asked.checkpoint.is_file() else 0
@@ -39,7 +39,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
         began = time.perf_counter()
         losses = train_with_ddp(model, batches, optimizer, epoch)
         speed = len(batches) / (time.perf_counter() - began)
-        save_checkpoint(asked.checkpoint, model, optimizer, epoch + 1)  # so many are done
+        save_checkpoint(asked.checkpoint, model, optimizer, epoch + 1)  # the number of completed epochs
         mean = sum(losses) / len(losses)
         if rank == 0:
             print(f"epoch {epoch + 1} of {asked.epochs}: loss {mean:.4f}, {speed:.1f} steps per second", flush=True)
@@ -47,17 +47,17 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     if rank == 0:
         print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
-            torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
+            torch.save(model.module.state_dict(), asked.save)  # names without the wrapper's prefix
     return accuracy
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = training_arguments(__doc__)
-    parser.add_argument("--checkpoint", type=file_to_write, required=True, metavar="FILE", help="where to go on from")
+    parser.add_argument("--checkpoint", type=file_to_write, required=True, metavar="FILE", help="file to resume from")
     asked = parser.parse_args(arguments)
     need_starter(parser)
     dist.init_process_group(backend_for(int(os.environ["WORLD_SIZE"])))  # torchrun sets it, the rank and the address
-    # All ranks say this, at the same time: with its end in it, a line is printed in one piece.
+    # All ranks print this at the same time; with "\n" in the string, each line is printed in one piece.
     print(f"rank {dist.get_rank()} of {dist.get_world_size()} is process {os.getpid()}\n", end="", flush=True)
     train(dist.get_rank(), dist.get_world_size(), asked)
     dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Train a network for digits on several ranks, which this program starts by itself.
+"""Train a network to recognize digits on several ranks, which this script starts itself.
 
 python scripts/spawned.py --ranks 2 --epochs 3
 """
@@ -29,7 +29,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     device = device_of_this_rank()  # its own GPU, if there is one for each rank
     torch.manual_seed(asked.seed)
     model = DistributedDataParallel(NETWORKS[asked.network]().to(device))
-    torch.manual_seed(rank)  # equal weights are there; from here on each rank has a dropout of its own
+    torch.manual_seed(rank)  # the weights are equal now; from here on, each rank has its own dropout
     optimizer = torch.optim.SGD(model.parameters(), lr=asked.learning_rate, momentum=0.5)
     batches = GlobalBatches(training, asked.batch_size, device=device)
     for epoch in range(asked.epochs):
@@ -43,12 +43,12 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     if rank == 0:
         print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
-            torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
+            torch.save(model.module.state_dict(), asked.save)  # names without the wrapper's prefix
     return accuracy
 
 
 def run(rank: int, asked: argparse.Namespace, meeting: str) -> None:
-    # Else each rank would take all cores.
+    # Otherwise, each rank would use all cores.
     torch.set_num_threads(max(1, torch.get_num_threads() // asked.ranks))
     where = f"file://{meeting}"
     dist.init_process_group(backend_for(asked.ranks), init_method=where, rank=rank, world_size=asked.ranks)
@@ -58,7 +58,7 @@ def run(rank: int, asked: argparse.Namespace, meeting: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = training_arguments(__doc__)
-    parser.add_argument("--ranks", type=at_least_one, default=2, metavar="N", help="how many processes (2)")
+    parser.add_argument("--ranks", type=at_least_one, default=2, metavar="N", help="number of processes (2)")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(run, args=(asked, os.path.join(folder, "meeting")), nprocs=asked.ranks)  # type: ignore[attr-defined, no-untyped-call, unused-ignore]

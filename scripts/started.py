@@ -1,4 +1,4 @@
-"""Train a network for digits on several ranks, which torchrun starts.
+"""Train a network to recognize digits on several ranks, which torchrun starts.
 
 torchrun --standalone --nproc-per-node=2 scripts/started.py --epochs 3
 """
@@ -27,7 +27,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     device = device_of_this_rank()  # its own GPU, if there is one for each rank
     torch.manual_seed(asked.seed)
     model = DistributedDataParallel(NETWORKS[asked.network]().to(device))
-    torch.manual_seed(rank)  # equal weights are there; from here on each rank has a dropout of its own
+    torch.manual_seed(rank)  # the weights are equal now; from here on, each rank has its own dropout
     optimizer = torch.optim.SGD(model.parameters(), lr=asked.learning_rate, momentum=0.5)
     batches = GlobalBatches(training, asked.batch_size, device=device)
     for epoch in range(asked.epochs):
@@ -41,7 +41,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
     if rank == 0:
         print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
-            torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
+            torch.save(model.module.state_dict(), asked.save)  # names without the wrapper's prefix
     return accuracy
 
 

@@ -153,7 +153,7 @@ def test_help_names_every_argument_and_its_default(name: str, capsys: pytest.Cap
         importlib.import_module(f"scripts.{name}").main(["--help"])
     assert end.value.code == 0
     text = capsys.readouterr().out
-    assert "Train a network for digits" in text
+    assert "Train a network to recognize digits" in text
     assert f"scripts/{name}.py" in text
     for option in ("--epochs N", "--samples N", "--batch-size N", "--learning-rate X", "--network", "--save FILE"):
         assert option in text
