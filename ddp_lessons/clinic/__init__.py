@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """The files that six jobs left behind when they hung or died: call `clinic.case(1)`, then `check.diagnosis`."""
-=======
-"""The files that six jobs left behind when they hung or died: `clinic.case(1)`, then `check.diagnosis`."""
->>>>>>> words-d2
 
 from ddp_lessons.clinic.clinic_cases import CaseFiles as CaseFiles, case as case
 

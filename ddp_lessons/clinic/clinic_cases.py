@@ -82,11 +82,7 @@ class CaseFiles:
 
 
 def case(number: int) -> CaseFiles:
-<<<<<<< HEAD
     """Copy the files of a case into a folder (`case_1`, `case_2` and so on) and describe the job.
-=======
-    """Copy the files of a case into the folder `case_1`, `case_2` and so on, and describe the job.
->>>>>>> words-d2
 
     Raises:
         ValueError: there is no case with this number.
