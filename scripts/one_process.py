@@ -24,8 +24,8 @@ def backward(model, images, labels, args):
 def evaluate(net, test_set, device):
     counts = torch.zeros(2, device=device)  # correct, tested
     for images, labels in DataLoader(test_set, 500):
-        right = net(images.to(device)).argmax(dim=1) == labels.to(device)
-        counts += torch.tensor([right.sum(), len(right)], device=device)
+        is_correct = net(images.to(device)).argmax(dim=1) == labels.to(device)
+        counts += torch.tensor([is_correct.sum(), len(is_correct)], device=device)
     return counts.tolist()
 
 

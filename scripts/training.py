@@ -37,11 +37,11 @@ def backward(model, images, labels, args):
 
 @torch.no_grad()
 def evaluate(net, test_set, device):
-    mine = Subset(test_set, range(dist.get_rank(), len(test_set), dist.get_world_size()))
+    subset = Subset(test_set, range(dist.get_rank(), len(test_set), dist.get_world_size()))
     counts = torch.zeros(2, device=device)  # correct, tested
-    for images, labels in DataLoader(mine, 500):
-        right = net(images.to(device)).argmax(dim=1) == labels.to(device)
-        counts += torch.tensor([right.sum(), len(right)], device=device)
+    for images, labels in DataLoader(subset, 500):
+        is_correct = net(images.to(device)).argmax(dim=1) == labels.to(device)
+        counts += torch.tensor([is_correct.sum(), len(is_correct)], device=device)
     dist.all_reduce(counts)
     return counts.tolist()
 

@@ -16,9 +16,9 @@ PADDING = -100  # in tags: no token here
 
 def make_data(number: int, seed: int) -> tuple[Tensor, Tensor]:
     """Sequences of 4 to 24 tokens, padded with 0; the tag depends on the token and the one before it."""
-    draws = torch.Generator().manual_seed(seed)
-    tokens = torch.randint(1, TOKENS, (number, LONGEST), generator=draws)
-    lengths = torch.randint(4, LONGEST + 1, (number, 1), generator=draws)
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(1, TOKENS, (number, LONGEST), generator=generator)
+    lengths = torch.randint(4, LONGEST + 1, (number, 1), generator=generator)
     tags = (tokens + tokens.roll(1, dims=1)) % TAGS
     is_padding = torch.arange(LONGEST) >= lengths
     return tokens.masked_fill(is_padding, 0), tags.masked_fill(is_padding, PADDING)
@@ -42,11 +42,11 @@ def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: La
     order = torch.randperm(TRAIN, generator=torch.Generator().manual_seed(epoch))
     total = 0.0
     for batch in order.split(BATCH):  # the last one is smaller
-        number = (tags[batch] != PADDING).sum()  # tokens in the batch
+        token_count = (tags[batch] != PADDING).sum()  # tokens in the batch
         for part in batch.split(MICRO_BATCH):
-            loss = nn.functional.cross_entropy(model(tokens[part]), tags[part], reduction="sum") / number
+            loss = nn.functional.cross_entropy(model(tokens[part]), tags[part], reduction="sum") / token_count
             loss.backward()
-            total += loss.item() * number.item()
+            total += loss.item() * token_count.item()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.2)
         optimizer.step()
         schedule.step()
@@ -72,28 +72,28 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--checkpoint", help="written after each epoch; if the file exists, training resumes from it")
     parser.add_argument("--out", help="the results, as JSON")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     torch.manual_seed(0)
     model = Tagger()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
-    steps = asked.epochs * -(-TRAIN // BATCH)
+    steps = args.epochs * -(-TRAIN // BATCH)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / 5, 1 - step / (steps + 1)))
     parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
-    first, result = 0, {}
-    if asked.checkpoint and os.path.exists(asked.checkpoint):
-        saved = torch.load(asked.checkpoint, weights_only=True)
-        first = saved["epoch"]
+    first_epoch, result = 0, {}
+    if args.checkpoint and os.path.exists(args.checkpoint):
+        saved = torch.load(args.checkpoint, weights_only=True)
+        first_epoch = saved["epoch"]
         for name, part in parts.items():
             part.load_state_dict(saved[name])
-    for epoch in range(first, asked.epochs):
+    for epoch in range(first_epoch, args.epochs):
         result = {"train_loss": train_epoch(model, optimizer, schedule, epoch), **evaluate(model)}
         print(f"epoch {epoch + 1}: {result}", flush=True)
-        if asked.checkpoint:
+        if args.checkpoint:
             states = {name: part.state_dict() for name, part in parts.items()}
-            torch.save({"epoch": epoch + 1, **states}, f"{asked.checkpoint}.new")
-            os.replace(f"{asked.checkpoint}.new", asked.checkpoint)  # a kill leaves the old file or the new one
-    if asked.out:
-        with open(asked.out, "w", encoding="utf-8") as file:
+            torch.save({"epoch": epoch + 1, **states}, f"{args.checkpoint}.new")
+            os.replace(f"{args.checkpoint}.new", args.checkpoint)  # a kill leaves the old file or the new one
+    if args.out:
+        with open(args.out, "w", encoding="utf-8") as file:
             json.dump(result, file)
 
 

@@ -36,7 +36,7 @@ def local(tensor: Tensor) -> Tensor:
     return mine
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """Return a whole DTensor, gathered from its ranks, which must all call this; return any other tensor unchanged."""
     part: Any = tensor.detach()
     gathered: Tensor = part.full_tensor() if hasattr(part, "full_tensor") else part

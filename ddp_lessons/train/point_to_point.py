@@ -10,15 +10,15 @@ from torch import Tensor
 def pass_the_token(token: Tensor) -> Tensor:
     """Send rank 0's token around the ring once. Each rank adds 1, and returns the last value that it had."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    after, before = (rank + 1) % world_size, (rank - 1) % world_size
+    next_rank, previous_rank = (rank + 1) % world_size, (rank - 1) % world_size
     # Rank 0 has to start: if every rank waited for the token first, all would wait forever.
     if rank > 0:
-        dist.recv(token, before)
+        dist.recv(token, previous_rank)
     token += 1
     if world_size > 1:  # a rank can't send to itself
-        dist.send(token, after)
+        dist.send(token, next_rank)
         if rank == 0:
-            dist.recv(token, before)  # after the whole ring: start + world_size
+            dist.recv(token, previous_rank)  # after the whole ring: start + world_size
     return token
 
 

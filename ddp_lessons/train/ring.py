@@ -60,7 +60,7 @@ def ring_all_reduce(tensor: Tensor) -> Tensor:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     if world_size == 1:
         return tensor
-    after, before = (rank + 1) % world_size, (rank - 1) % world_size
+    next_rank, previous_rank = (rank + 1) % world_size, (rank - 1) % world_size
     total = tensor.contiguous()
     # One chunk per rank, as views: changing a chunk changes `total`. If the size is not divisible, chunks differ by one
     # element; with fewer elements than ranks, some chunks are empty.
@@ -73,13 +73,14 @@ def ring_all_reduce(tensor: Tensor) -> Tensor:
         outgoing = chunks[(rank - step) % world_size]
         incoming = chunks[(rank - step - 1) % world_size]
         arrived = received[: incoming.numel()]
-        send_and_receive(outgoing, after, arrived, before)
+        send_and_receive(outgoing, next_rank, arrived, previous_rank)
         incoming += arrived
 
     # Second half, all-gather: chunk (rank + 1) is complete here. The complete chunks travel around once more, and are
     # received directly into their place, because nothing is added.
     for step in range(world_size - 1):
-        send_and_receive(chunks[(rank + 1 - step) % world_size], after, chunks[(rank - step) % world_size], before)
+        outgoing, incoming = chunks[(rank + 1 - step) % world_size], chunks[(rank - step) % world_size]
+        send_and_receive(outgoing, next_rank, incoming, previous_rank)
     return _put_back(total, tensor)
 
 

@@ -23,25 +23,25 @@ def shard(flat: Tensor) -> Tensor:
     """Return this rank's part of a long tensor. All parts have the same length; zeros pad the last ones."""
     rank, length = dist.get_rank(), shard_length(flat)
     part = flat[rank * length : (rank + 1) * length]  # shorter at the end, or empty
-    mine = flat.new_zeros(length)  # not a view, which would keep all of `flat` in memory
-    mine[: len(part)] = part
-    return mine
+    my_shard = flat.new_zeros(length)  # not a view, which would keep all of `flat` in memory
+    my_shard[: len(part)] = part
+    return my_shard
 
 
-def unshard(mine: Tensor, length: int) -> Tensor:
+def unshard(my_shard: Tensor, length: int) -> Tensor:
     """Undo `shard`: return the whole tensor, of this length, on every rank."""
-    whole = mine.new_empty(len(mine) * dist.get_world_size())
-    dist.all_gather_single(whole, mine)
+    whole = my_shard.new_empty(len(my_shard) * dist.get_world_size())
+    dist.all_gather_single(whole, my_shard)
     return whole[:length]  # without the padding
 
 
 def sharded_mean(flat: Tensor) -> Tensor:
     """Return this rank's shard of the mean over all ranks' tensors: the sharded form of averaging gradients."""
-    world_size, mine = dist.get_world_size(), flat.new_empty(shard_length(flat))
-    padded = F.pad(flat, (0, len(mine) * world_size - len(flat)))
-    dist.reduce_scatter_single(mine, padded)
-    mine /= world_size  # sum -> mean
-    return mine
+    world_size, my_shard = dist.get_world_size(), flat.new_empty(shard_length(flat))
+    padded = F.pad(flat, (0, len(my_shard) * world_size - len(flat)))
+    dist.reduce_scatter_single(my_shard, padded)
+    my_shard /= world_size  # sum -> mean
+    return my_shard
 
 
 def shard_length(flat: Tensor) -> int:
@@ -51,8 +51,8 @@ def shard_length(flat: Tensor) -> int:
 class ShardedOptimizer:
     """Update one shard of the weights on each rank, then give every rank all weights again.
 
-    `mine` is a second copy of this rank's shard, because an optimizer updates whole tensors, and parameters don't start
-    and end where shards do.
+    `my_shard` is a second copy of this rank's shard, because an optimizer updates whole tensors, and parameters don't
+    start and end where shards do.
 
     `make_optimizer` creates the optimizer for a list of tensors, as in `lambda tensors: Adam(tensors, lr=0.01)`. The
     models must be equal at the start, and every parameter needs a gradient.
@@ -60,8 +60,8 @@ class ShardedOptimizer:
 
     def __init__(self, parameters: Iterable[nn.Parameter], make_optimizer: Callable[[list[Tensor]], Optimizer]) -> None:
         self.parameters = list(parameters)
-        self.mine = shard(flattened(parameter.detach() for parameter in self.parameters))
-        self.optimizer = make_optimizer([self.mine])
+        self.my_shard = shard(flattened(parameter.detach() for parameter in self.parameters))
+        self.optimizer = make_optimizer([self.my_shard])
 
     @property
     def state(self) -> dict[Tensor, dict[str, object]]:
@@ -76,11 +76,11 @@ class ShardedOptimizer:
         """Average the gradients and update the weights. The two collectives together send as much as an all_reduce."""
         gradients = [parameter.grad for parameter in self.parameters]
         assert all(gradient is not None for gradient in gradients), "a parameter has no gradient"
-        self.mine.grad = sharded_mean(flattened(gradient for gradient in gradients if gradient is not None))
+        self.my_shard.grad = sharded_mean(flattened(gradient for gradient in gradients if gradient is not None))
         self.optimizer.step()
-        self.mine.grad = None  # it is no longer needed, and would take the memory of one more shard
+        self.my_shard.grad = None  # it is no longer needed, and would take the memory of one more shard
         weights: list[Tensor] = list(self.parameters)
-        put_back(unshard(self.mine, sum(weight.numel() for weight in weights)), weights)
+        put_back(unshard(self.my_shard, sum(weight.numel() for weight in weights)), weights)
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:

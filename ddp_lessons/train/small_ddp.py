@@ -24,16 +24,16 @@ class Overlapped(nn.Module):
             if tensor.requires_grad:
                 tensor.register_post_accumulate_grad_hook(self.gradient_is_ready)
         self.expected = sum(parameter.requires_grad for parameter in module.parameters())
-        self.under_way: list[tuple[Tensor, Any]] = []
+        self.pending: list[tuple[Tensor, Any]] = []
 
     def gradient_is_ready(self, parameter: Tensor) -> None:
         assert parameter.grad is not None
-        self.under_way.append((parameter.grad, dist.all_reduce(parameter.grad, async_op=True)))
-        if len(self.under_way) == self.expected:  # the last gradient of this backward()
-            for gradient, work in self.under_way:
+        self.pending.append((parameter.grad, dist.all_reduce(parameter.grad, async_op=True)))
+        if len(self.pending) == self.expected:  # the last gradient of this backward()
+            for gradient, work in self.pending:
                 work.wait()
                 gradient /= dist.get_world_size()  # sum -> mean
-            self.under_way.clear()
+            self.pending.clear()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)

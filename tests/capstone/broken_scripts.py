@@ -7,13 +7,13 @@ from right_styles import BACKWARD, BY_HAND, CLIP, RIGHT, changed
 HAND = RIGHT["gradients added up by hand"]
 NUMBER = "(tags[batch] != PADDING).sum()  # of all ranks: each token has the same weight"
 SHARD = "parts = batch[rank::world_size].split(MICRO_BATCH)"
-SAVE = 'torch.save({"epoch": epoch + 1, **states}, f"{asked.checkpoint}.new")'
-REPLACE = 'os.replace(f"{asked.checkpoint}.new", asked.checkpoint)'
+SAVE = 'torch.save({"epoch": epoch + 1, **states}, f"{args.checkpoint}.new")'
+REPLACE = 'os.replace(f"{args.checkpoint}.new", args.checkpoint)'
 SUMS = "    dist.all_reduce(sums)\n    loss, correct, tested = sums.tolist()\n"
 INIT = '    dist.init_process_group("gloo")\n'
 IMPORT = ("import os\n", "import os\nimport time\n")
 ALL_PRINT = ("        if dist.get_rank() == 0:\n            print", "        if True:\n            print")
-OUT = "    if asked.out and dist.get_rank() == 0:\n"
+OUT = "    if args.out and dist.get_rank() == 0:\n"
 DESTROY = "    dist.destroy_process_group()\n"
 SEED = "    torch.manual_seed(0)\n"
 
@@ -49,7 +49,7 @@ BROKEN = {
         (SAME, "or ended without leaving a record of it.", "end the script by returning from main()"),
     ),
     "the epoch is not resumed": (
-        changed(('        first = saved["epoch"]\n', "")),
+        changed(('        first_epoch = saved["epoch"]\n', "")),
         (KILLED, "it trains finished epochs again.", "start at its epoch"),
     ),
     "no optimizer state in the checkpoint": (
@@ -67,7 +67,7 @@ BROKEN = {
         (KILLED, "2 ranks write the checkpoint", "save on rank 0 only"),
     ),
     "the checkpoint is overwritten in place": (
-        changed((SAVE, SAVE.replace(', f"{asked.checkpoint}.new"', ", asked.checkpoint")), (REPLACE, "pass")),
+        changed((SAVE, SAVE.replace(', f"{args.checkpoint}.new"', ", args.checkpoint")), (REPLACE, "pass")),
         (KILLED, "a kill during the write leaves a broken file.", "os.replace"),
     ),
     "all ranks write the same file": (
@@ -79,7 +79,7 @@ BROKEN = {
         ),
     ),
     "no checkpoint": (
-        changed(("            if asked.checkpoint:\n", "            if False:\n")),
+        changed(("            if args.checkpoint:\n", "            if False:\n")),
         (KILLED, "No file was written to --checkpoint.", ""),
     ),
     "test samples repeated so that all ranks have as many": (
@@ -122,9 +122,9 @@ BROKEN = {
         changed(
             (
                 OUT,
-                "    if asked.checkpoint and dist.get_rank() == 1:\n"
+                "    if args.checkpoint and dist.get_rank() == 1:\n"
                 "        time.sleep(0.5)\n"
-                '        net.load_state_dict(torch.load(asked.checkpoint, weights_only=True)["model"])\n' + OUT,
+                '        net.load_state_dict(torch.load(args.checkpoint, weights_only=True)["model"])\n' + OUT,
             ),
             IMPORT,
         ),
@@ -143,7 +143,7 @@ BROKEN = {
         (KILLED, "On 2 ranks the script failed: ValueError: no data.", "python -m ddp_lessons explain"),
     ),
     "no --out": (
-        changed(("if asked.out and dist.get_rank() == 0:", "if False:")),
+        changed(("if args.out and dist.get_rank() == 0:", "if False:")),
         (KILLED, "in the file given by --out (FileNotFoundError:", "let rank 0 write train_loss, test_loss, correct"),
     ),
     "garbage in --out": (
@@ -159,7 +159,7 @@ BROKEN = {
         (KILLED, "no JSON object of numbers in the file given by --out (KeyError: 'tested').", ""),
     ),
     "unknown arguments": (
-        changed(('    parser.add_argument("--out")\n', "")).replace("asked.out", "None"),
+        changed(('    parser.add_argument("--out")\n', "")).replace("args.out", "None"),
         (KILLED, "unrecognized arguments: --out", ""),
     ),
     "endless output": (

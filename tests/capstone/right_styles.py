@@ -19,7 +19,10 @@ NO_SYNC = "with nullcontext() if part is parts[-1] else model.no_sync():"
 BACKWARD = "(loss * world_size).backward()  # DDP divides by world_size"
 CLIP = "        nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.2)\n"
 BY_HAND = "        for parameter in model.parameters():\n            dist.all_reduce(parameter.grad)\n"
-LOSS = '                loss = nn.functional.cross_entropy(model(tokens[part]), tags[part], reduction="sum") / number\n'
+LOSS = (
+    "                loss = nn.functional.cross_entropy"
+    '(model(tokens[part]), tags[part], reduction="sum") / token_count\n'
+)
 
 RIGHT = {
     "DDP with no_sync": MODEL,
@@ -31,10 +34,10 @@ RIGHT = {
     ),
     "DDP without accumulation, tokens counted by all_reduce": changed(
         (
-            "        number = (tags[batch] != PADDING).sum()  # of all ranks: each token has the same weight\n",
+            "        token_count = (tags[batch] != PADDING).sum()  # of all ranks: each token has the same weight\n",
             "        mine = batch.tensor_split(world_size)[rank]\n"
-            "        number = (tags[mine] != PADDING).sum()\n"
-            "        dist.all_reduce(number)\n",
+            "        token_count = (tags[mine] != PADDING).sum()\n"
+            "        dist.all_reduce(token_count)\n",
         ),
         ("parts = batch[rank::world_size].split(MICRO_BATCH)", "parts = [mine]"),
     ),

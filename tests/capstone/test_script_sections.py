@@ -20,7 +20,7 @@ WRONG = [
     ("sampler", "Sampler(train_set, seed=0)", "Sampler(range(960), seed=0)", "960 of 1,920 images"),
     ("evaluation", "    dist.all_reduce(counts)\n", "", "500 instead of 1001: it is the share of one rank"),
     ("evaluation", "dist.all_reduce(counts)", "dist.reduce(counts, 0)", "it is the share of one rank"),
-    ("evaluation", "DataLoader(mine, 500)", "DataLoader(test_set, 500)", "2002 instead of 1001"),
+    ("evaluation", "DataLoader(subset, 500)", "DataLoader(test_set, 500)", "2002 instead of 1001"),
     ("evaluation", "    dist.all_reduce(counts)\n", "    return [800, 1001]\n", "no count is exchanged"),
     (
         "evaluation",

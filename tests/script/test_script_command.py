@@ -17,9 +17,9 @@ from ddp_lessons.script.statements import cells_of_file
 
 PROJECT = Path(__file__).parents[2]
 # not defined by a `def` in a cell, but imported, or the variable of a loop
-NO_FUNCTION = {"07_wrap", "10_train_x", "13_seconds_of_message", "13_seconds_of_step"}
+NO_FUNCTION = {"10_train_x", "13_seconds_of_message", "13_seconds_of_step"}
 # launched by a loop or a function, with another value each time, or with a folder that is then deleted
-WITH_TODO = {"01_join_by", "02_ping_pong", "04_time_it", "07_train_heads", "11_train", "15_sharded"}
+WITH_TODO = {"01_join_by", "02_ping_pong", "04_time_it", "07_train_heads", "11_train", "15_save_or_load"}
 WITH_TODO |= {"08_throughput", "14_add_up"}
 
 

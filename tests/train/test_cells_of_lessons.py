@@ -51,7 +51,7 @@ def test_the_synced_norm_gives_the_gradient_of_torchs_own_on_one_rank(ranks: int
 
 def sharded(rank: int, world_size: int, code: str, load: bool, folder: str) -> Any:
     with defined(code) as names:
-        return names["sharded"](rank, world_size, names["dcp"].load if load else names["dcp"].save, folder)
+        return names["save_or_load"](rank, world_size, names["dcp"].load if load else names["dcp"].save, folder)
 
 
 @nightly

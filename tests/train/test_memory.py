@@ -11,7 +11,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from ddp_lessons import launch
-from ddp_lessons.train.memory import bytes_held, local, whole
+from ddp_lessons.train.memory import bytes_held, full_tensor, local
 from ddp_lessons.train.sharding import ShardedOptimizer
 
 
@@ -49,7 +49,7 @@ def test_what_an_optimizer_keeps_for_itself_is_counted() -> None:
         model = model_of_ten_rows()
         optimizer = ShardedOptimizer(model.parameters(), torch.optim.Adam)
         after = stepped(model, optimizer)
-        optimizer.mine.grad = torch.zeros_like(optimizer.mine)
+        optimizer.my_shard.grad = torch.zeros_like(optimizer.my_shard)
         return [after, bytes_held(model, optimizer)]
 
     after = {"parameters": 200 + 52, "gradients": 200, "optimizer state": 2 * 52}  # 13 numbers: 50 over 4, rounded up
@@ -65,7 +65,7 @@ def test_parts_and_wholes_are_those_of_dtensor_itself() -> None:
             tensor = distribute_tensor(flat, mesh, [Shard(dim)])
             assert isinstance(tensor, DTensor)
             torch.testing.assert_close(local(tensor), tensor.to_local(), rtol=0, atol=0)
-            torch.testing.assert_close(whole(tensor), flat, rtol=0, atol=0)
-        return [whole(tensor), whole(flat)]
+            torch.testing.assert_close(full_tensor(tensor), flat, rtol=0, atol=0)
+        return [full_tensor(tensor), full_tensor(flat)]
 
     assert all(torch.equal(one, flat) for answer in launch(run, 4) for one in answer)

@@ -18,9 +18,9 @@ PADDING = -100
 
 
 def make_data(number: int, seed: int) -> tuple[Tensor, Tensor]:
-    draws = torch.Generator().manual_seed(seed)
-    tokens = torch.randint(1, TOKENS, (number, LONGEST), generator=draws)
-    lengths = torch.randint(4, LONGEST + 1, (number, 1), generator=draws)
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(1, TOKENS, (number, LONGEST), generator=generator)
+    lengths = torch.randint(4, LONGEST + 1, (number, 1), generator=generator)
     tags = (tokens + tokens.roll(1, dims=1)) % TAGS
     is_padding = torch.arange(LONGEST) >= lengths
     return tokens.masked_fill(is_padding, 0), tags.masked_fill(is_padding, PADDING)
@@ -44,13 +44,13 @@ def train_epoch(model: Any, optimizer: torch.optim.Optimizer, schedule: LambdaLR
     order = torch.randperm(TRAIN, generator=torch.Generator().manual_seed(epoch))
     total = torch.zeros((), dtype=torch.float64)
     for batch in order.split(BATCH):
-        number = (tags[batch] != PADDING).sum()  # of all ranks: each token has the same weight
+        token_count = (tags[batch] != PADDING).sum()  # of all ranks: each token has the same weight
         parts = batch[rank::world_size].split(MICRO_BATCH)
         for part in parts:
             with nullcontext() if part is parts[-1] else model.no_sync():
-                loss = nn.functional.cross_entropy(model(tokens[part]), tags[part], reduction="sum") / number
+                loss = nn.functional.cross_entropy(model(tokens[part]), tags[part], reduction="sum") / token_count
                 (loss * world_size).backward()  # DDP divides by world_size
-            total += loss.item() * number.item()
+            total += loss.item() * token_count.item()
         nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.2)
         optimizer.step()
         schedule.step()
@@ -78,31 +78,31 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--checkpoint")
     parser.add_argument("--out")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     net = Tagger()
     model = DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0, momentum=0.9)
-    steps = asked.epochs * -(-TRAIN // BATCH)
+    steps = args.epochs * -(-TRAIN // BATCH)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / 5, 1 - step / (steps + 1)))
     parts: dict[str, Any] = {"model": net, "optimizer": optimizer, "schedule": schedule}
-    first, result = 0, {}
-    if asked.checkpoint and os.path.exists(asked.checkpoint):
-        saved = torch.load(asked.checkpoint, weights_only=True)
-        first = saved["epoch"]
+    first_epoch, result = 0, {}
+    if args.checkpoint and os.path.exists(args.checkpoint):
+        saved = torch.load(args.checkpoint, weights_only=True)
+        first_epoch = saved["epoch"]
         for name, part in parts.items():
             part.load_state_dict(saved[name])
-    for epoch in range(first, asked.epochs):
+    for epoch in range(first_epoch, args.epochs):
         result = {"train_loss": train_epoch(model, optimizer, schedule, epoch), **evaluate(net)}
         if dist.get_rank() == 0:
             print(f"epoch {epoch + 1}: {result}", flush=True)
-            if asked.checkpoint:
+            if args.checkpoint:
                 states = {name: part.state_dict() for name, part in parts.items()}
-                torch.save({"epoch": epoch + 1, **states}, f"{asked.checkpoint}.new")
-                os.replace(f"{asked.checkpoint}.new", asked.checkpoint)
-    if asked.out and dist.get_rank() == 0:
-        with open(asked.out, "w", encoding="utf-8") as file:
+                torch.save({"epoch": epoch + 1, **states}, f"{args.checkpoint}.new")
+                os.replace(f"{args.checkpoint}.new", args.checkpoint)
+    if args.out and dist.get_rank() == 0:
+        with open(args.out, "w", encoding="utf-8") as file:
             json.dump(result, file)
     dist.destroy_process_group()
 
