@@ -59,7 +59,7 @@ def test_the_right_choice_is_not_known_by_its_length(question: Question) -> None
 @every_question
 def test_code_is_marked_on_both_sides_and_fits_a_narrow_window(question: Question) -> None:
     said = [question.text, *(text for one in question.choices.values() for text in (one.choice, one.why))]
-    assert all(text.count("`") % 2 == 0 and text.replace("×", "").isascii() for text in said)
+    assert all(text.count("`") % 2 == 0 and text.replace("\u00d7", "").isascii() for text in said)
     assert all(len(line) <= 72 for line in question.program.splitlines())
 
 

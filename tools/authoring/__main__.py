@@ -20,9 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     gpu.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="memory, speed or overlap (default: all)")
     commands.add_parser("hosted", help="write the lessons for Colab and Kaggle")
     options = vars(parser.parse_args(arguments))
-    command = importlib.import_module(
-        f"tools.authoring.{options.pop('command')}"
-    )  # only what it needs: torch takes seconds
+    # imported only now: torch takes seconds
+    command = importlib.import_module(f"tools.authoring.{options.pop('command')}")
     try:
         return int(command.main(**options))
     except ValueError as refusal:
