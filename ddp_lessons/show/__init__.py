@@ -1,7 +1,7 @@
-"""Pictures of what the ranks did, drawn from the events that they recorded.
+"""Figures of what the ranks did, drawn from the events that they recorded.
 
-Every function here returns a `Figure` or a `Chart`: it shows itself in a notebook and carries a drawing in plain text.
-The names load when they are first used, so that matplotlib is imported only by programs that draw.
+Most functions here return a `Figure` or a `Chart`, which a notebook displays and which also has a plain-text version.
+The names are loaded on first use, so that only programs that draw import matplotlib.
 """
 
 from __future__ import annotations

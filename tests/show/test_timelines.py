@@ -151,7 +151,7 @@ def test_of_very_many_calls_the_newest_are_drawn_in_time_and_the_others_counted(
         seconds.append(time.process_time() - begin)
     assert min(seconds) < 0.5
     assert len(page) < 500_000
-    assert "older calls of rank 0 left out." in figure.text
+    assert "older calls of rank 0 not shown." in figure.text
 
 
 def test_what_was_over_before_every_rank_had_begun_takes_no_time() -> None:
