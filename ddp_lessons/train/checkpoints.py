@@ -1,7 +1,7 @@
 """Save a training run so that it can resume as if it had never stopped.
 
 One rank writes, because all ranks hold the same model. Only the random states differ between ranks, so this rank
-collects them. On nodes without a shared disk, one rank of each node may write, and the newest file counts.
+collects them. On nodes without a shared disk, one rank of each node can write, and the newest checkpoint is loaded.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ PARTS = {"model", "optimizer", "epoch", "random_states"}
 def save_checkpoint(
     path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer, epoch: int, on_each_machine: bool = False
 ) -> None:
-    """Write model, optimizer, epoch and every rank's random states. All ranks call it, and return when it is written.
+    """Save the model, optimizer, epoch and all ranks' random states. All ranks call this and return once it is saved.
 
-    Rank 0 writes. With `on_each_machine` the first rank of each node writes, so that any node may be lost.
+    Rank 0 writes the file or, with `on_each_machine`, the first rank of each node, so that any node may be lost.
 
     Raises:
-        OSError: on every rank, if it could not be written; an earlier file is still there.
+        OSError: on every rank, if it could not be written; an earlier file is kept.
     """
     states = of_all_ranks(_random_states(_device_of(model)))
     trouble = ""
     rank = rank_and_world_size()[0]
-    # The global rank, because the local rank is 0 on each node. With `on_each_machine` several ranks write. That is
-    # safe even on a shared disk, because each writes to its own name until the file is complete.
+    # The global rank, because the local rank is 0 on each node. With `on_each_machine`, several ranks write, which is
+    # safe even on a shared disk, because each one writes to its own file until it is complete.
     if (int(os.environ.get("LOCAL_RANK", rank)) if on_each_machine else rank) == 0:
         # without the wrapper's "module." before each name, so that one process can load it too
         content = {"model": unwrapped(model).state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
@@ -53,9 +53,9 @@ def save_checkpoint(
 def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
     """Restore the model, the optimizer and this rank's random states, and return the epoch. All ranks call it.
 
-    With another world size than when it was saved, the random states are not restored. With three or more ranks, the
-    last bits may differ after a resume: the first step of DistributedDataParallel uses other buckets than the later
-    steps, so it adds up in another order (find_unused_parameters=True keeps the buckets).
+    The random states are restored only if the world size is the same as when they were saved. With three or more ranks,
+    the last bits may differ after a resume, because DistributedDataParallel's first step uses other buckets than the
+    later ones and so adds up in a different order (find_unused_parameters=True keeps the buckets).
 
     Raises:
         FileNotFoundError: on every rank, if a rank does not find the file.
@@ -63,7 +63,7 @@ def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: O
     """
     content, trouble = _read(Path(path))
     for other, error in enumerate(of_all_ranks(trouble)):
-        if error:  # on two nodes, one may have the file and the other not; then no rank continues
+        if error:  # one of two nodes may lack the file; then no rank continues
             raise trouble or type(error)(f"rank {other}: {error}")
     return _put_back(content, model, optimizer)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def broadcast_by_hand(tensor: Tensor, src: int = 0) -> Tensor:
-    """Give every rank the tensor of `src`: one to all."""
+    """Copy the tensor of rank `src` to all ranks."""
     if dist.get_rank() == src:
         for other in range(dist.get_world_size()):
             if other != src:

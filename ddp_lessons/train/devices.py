@@ -1,4 +1,4 @@
-"""The same lesson on a laptop and on a machine with GPUs: which backend, and which device for this rank."""
+"""Choose the backend and a rank's device, so that a lesson runs on a laptop as well as on a machine with GPUs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ddp_lessons.train.sampling import rank_and_world_size
 
 
 def backend_for(world_size: int) -> str:
-    """Return the backend that `init_process_group` gets: NCCL needs a GPU of its own for every rank on this node.
+    """Return the backend for `init_process_group`. NCCL needs a separate GPU for each rank on this node.
 
-    Without a backend, torch takes only that of the accelerator it finds. Then tensors on the CPU cannot be sent, nor
-    Python objects, which would go through the current GPU: the first one on every rank, unless set_device was called.
+    Without a backend, torch uses only that of the accelerator it finds. Then CPU tensors can't be sent, and neither can
+    Python objects, which go through the current GPU: the first one on every rank, unless set_device was called.
     """
     return "cpu:gloo,cuda:nccl" if dist.is_nccl_available() and _has_gpus_for_all(world_size) else "gloo"
 
 
 def choose_backend(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
-    """Return the backend for tensors on `device`, "cpu" or "cuda", with so many ranks and GPUs on this node."""
+    """Return the backend for tensors on `device`, "cpu" or "cuda", for these numbers of ranks and GPUs on this node."""
     # Whether torch was built with NCCL says nothing about GPUs, and NCCL refuses two ranks on one GPU.
     return "nccl" if device == "cuda" and has_nccl and gpus_here >= ranks_here else "gloo"
 
@@ -28,7 +28,7 @@ def choose_backend(device: str, ranks_here: int, gpus_here: int, has_nccl: bool)
 def device_of_this_rank() -> torch.device:
     """Return this rank's own GPU if all ranks on this node have one and their group uses nccl, else the CPU.
 
-    Outside a process group, one process is the world and gets the first GPU, if there is one.
+    Outside a process group, the process gets the first GPU, if there is one.
     """
     rank, world_size = rank_and_world_size()
     speaks_nccl = not dist.is_initialized() or "nccl" in dist.get_backend_config()

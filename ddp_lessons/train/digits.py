@@ -1,8 +1,8 @@
 """MNIST preprocessed: all images as one tensor, and one copy of it in memory for all ranks of a node.
 
-`torchvision.datasets.MNIST` converts and normalizes an image whenever it is indexed. Here that is done once, and the
-result is stored in a file, which every process maps into its memory instead of reading it. When digits are sent to a
-rank, only the file's name is sent.
+`torchvision.datasets.MNIST` converts and normalizes an image whenever it is indexed. This module does so once and
+stores the result in a file, which every process maps into its memory instead of reading it. When `Digits` are passed
+to a rank, only the file's name is sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNT = {True: 60_000, False: 10_000}  # to train on, to test with
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
-    """Images [n, 1, 28, 28], normalized, float32, and labels [n], int64. Only your process sees changes to them."""
+    """Normalized images (float32, [n, 1, 28, 28]) and labels (int64, [n]). Only your process sees changes to them."""
 
     def __init__(self, images: Tensor, labels: Tensor, file: Path | None = None) -> None:
         self.images = images
@@ -38,7 +38,7 @@ class Digits(Dataset[tuple[Tensor, int]]):
         return self.images[index], int(self.labels[index])
 
     def first(self, samples: int) -> Digits:
-        """The first `samples` of them, in the same memory."""
+        """Return the first `samples` digits, without copying them."""
         samples = _whole_number(samples)
         if samples > len(self):
             raise ValueError(f"samples={samples:,}, but there are only {len(self):,} digits")
@@ -56,7 +56,7 @@ class Digits(Dataset[tuple[Tensor, int]]):
 def digits(train: bool = True, samples: int | None = None, folder: str | os.PathLike[str] | None = None) -> Digits:
     """Return MNIST's 60,000 digits for training, or the 10,000 for testing, or the first `samples` of them.
 
-    They come from `mnist_folder(folder)`, and this raises what it raises.
+    They come from `mnist_folder(folder)`, which may raise an error.
     """
     if samples is not None and _whole_number(samples) > COUNT[train]:
         raise ValueError(f"samples={samples:,}, but there are only {COUNT[train]:,} digits")
@@ -78,7 +78,7 @@ def _preprocessed(train: bool, folder: str | os.PathLike[str] | None) -> Digits:
     try:
         file = in_a_place(lambda place: _readable(made_once(place / "preprocessed" / name, write)))
     except OSError:
-        return Digits(*_preprocess(train, folder))  # no place to store them: each process has its own copy
+        return Digits(*_preprocess(train, folder))  # they can't be stored, so each process has its own copy
     return _of_file(file)
 
 
@@ -88,7 +88,7 @@ def _readable(file: Path) -> Path:
 
 
 def _preprocess(train: bool, folder: str | os.PathLike[str] | None) -> tuple[Tensor, Tensor]:
-    """The same values as `ToTensor` and `Normalize` give, for all images at once."""
+    """Compute what `ToTensor` and `Normalize` return, for all images at once."""
     from torchvision.datasets import MNIST
 
     mnist = MNIST(mnist_folder(folder), train=train)

@@ -1,4 +1,4 @@
-"""One epoch of training in three ways that differ in one line: how gradients are averaged; and a whole loop with DDP.
+"""One epoch of training in three ways, which differ only in how gradients are averaged, and a complete loop with DDP.
 
 The three return the losses of the global batches, step by step, the same on every rank. The losses are exchanged
 once, after the epoch. Exchanging them in every step would make all ranks wait for the straggler, only for a log.

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 
 def bytes_held(model: nn.Module, optimizer: Any) -> dict[str, int]:
-    """Count what is in this rank's memory. Call it between `backward` and `zero_grad`, while the gradients exist.
+    """Count the bytes in this rank's memory. Call it between `backward` and `zero_grad`, while the gradients exist.
 
-    An optimizer may have its own copies of weights; these count as parameters. Adam's step counters, one number for
+    An optimizer may keep its own copies of weights, which count as parameters. Adam's step counters, one number for
     each parameter, don't count, and neither do activations, which are temporary.
     """
     # ZeroRedundancyOptimizer wraps the optimizer that does the work
@@ -30,14 +30,14 @@ def bytes_held(model: nn.Module, optimizer: Any) -> dict[str, int]:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """The part of a DTensor on this rank; any other tensor unchanged."""
+    """Return the part of a DTensor on this rank, or any other tensor unchanged."""
     part: Any = tensor.detach()
     mine: Tensor = part.to_local() if hasattr(part, "to_local") else part
     return mine
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A whole DTensor, gathered from its ranks, which all have to call this; any other tensor unchanged."""
+    """Return a whole DTensor, gathered from its ranks, which must all call this, or any other tensor unchanged."""
     part: Any = tensor.detach()
     gathered: Tensor = part.full_tensor() if hasattr(part, "full_tensor") else part
     return gathered

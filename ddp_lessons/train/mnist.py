@@ -1,7 +1,7 @@
 """The folder of MNIST, for `torchvision.datasets.MNIST(mnist_folder())`.
 
-The course contains the four files packed, in `data/`. They are unpacked once: in a clone next to the packed files or,
-if that folder is read-only, in the user's cache; an installed package uses the cache first. Other data sets have files
+The course contains the four files in `data/`, packed. They are unpacked once: in a clone, next to the packed files or,
+if that folder is read-only, in the user's cache; an installed package tries the cache first. Other data sets have files
 of the same names and sizes, so each file is compared with MNIST's checksum before it is used.
 """
 
@@ -60,7 +60,7 @@ def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
 
 
 def mnist_sum() -> str:
-    """A checksum of all four files, to name what is made from them."""
+    """Return a checksum of all four files, for the names of files made from them."""
     return hashlib.md5(" ".join(SUMS.values()).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
@@ -77,7 +77,7 @@ def in_a_place(make: Callable[[Path], Path]) -> Path:
 
 
 def made_once(file: Path, write: Callable[[Path], None], is_good: Callable[[Path], bool] = Path.is_file) -> Path:
-    """Let one of all processes write the file. It gets its name when it is complete."""
+    """Let one of several processes write the file, which gets its name only when it is complete."""
     from filelock import FileLock
 
     if not is_good(file):
@@ -132,14 +132,14 @@ def _unpack(name: str, file: Path) -> None:
 
 
 def _checked(folder: Path) -> Path:
-    """The folder for torchvision: this one, or the one above if this is MNIST/ or its raw/ folder."""
+    """Return the folder for torchvision: this one, or the one above if this is MNIST/ or its raw/ folder."""
     root = folder
     for inside in (RAW, RAW.parent):
         if folder.parts[-len(inside.parts) :] == inside.parts:
             root = folder.parents[len(inside.parts) - 1]
     if not any((root / RAW / name).is_file() for name in SUMS):
         first = next(iter(SUMS))
-        found = "no file of MNIST is in" if folder.is_dir() else "there is no folder"
+        found = "there is no MNIST file in" if folder.is_dir() else "there is no folder"
         raise NotMnist(f"{found} {folder}: it must have {RAW / first} and three more, as torchvision stores them")
     faults = [f"  {name} {fault}" for name in SUMS if (fault := _fault_of(root / RAW / name, name))]
     if faults:
@@ -148,11 +148,11 @@ def _checked(folder: Path) -> Path:
 
 
 def _fault_of(file: Path, name: str) -> str:
-    """What is wrong with a file, or an empty text."""
+    """What is wrong with a file, or an empty string."""
     try:
         about = file.stat()
         if _sum_of(file, about.st_size, about.st_mtime_ns) != SUMS[name]:
-            return "is damaged, or of another data set (as FashionMNIST)"
+            return "is damaged, or belongs to another data set (such as FashionMNIST)"
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
@@ -162,5 +162,5 @@ def _fault_of(file: Path, name: str) -> str:
 
 @functools.cache
 def _sum_of(file: Path, size: int, changed: int) -> str:
-    """Each content is read once; a later one is recognized by size and time."""
+    """A file is read only once, unless its size or time changes."""
     return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()

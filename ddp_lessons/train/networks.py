@@ -1,4 +1,4 @@
-"""Two networks for digits of 28 x 28: the one of the classic PyTorch example, and one that learns faster.
+"""Two networks for digits of 28 x 28 pixels: that of the classic PyTorch example, and one that learns faster.
 
 Both end in log_softmax, so their loss is `nll_loss`. On raw outputs `nll_loss` falls without bound, the model learns
 nothing, and no error is raised.

@@ -1,6 +1,6 @@
 """Train with a parameter server over torch.distributed.rpc: one process has the weights, the others compute gradients.
 
-With remote procedure calls no rank waits for a message. The server calls a method of an object in another process as if
+With remote procedure calls, no rank needs to call recv: the server calls a method of an object in another process as if
 it were local. The other process finds the method by name, so it must be in a file that both can import.
 """
 

@@ -23,7 +23,7 @@ def pass_the_token(token: Tensor) -> Tensor:
 
 
 def exchange(tensor: Tensor) -> Tensor:
-    """Return the tensor of the other of two ranks."""
+    """Exchange tensors between two ranks, and return the other rank's."""
     other = 1 - dist.get_rank()
     # not received into `tensor`, which may still be being sent
     received = torch.empty_like(tensor)

@@ -10,9 +10,9 @@ from torch import nn
 
 
 def fingerprint(model: nn.Module) -> str:
-    """Return 8 hex digits made from all weights and buffers: the same for equal bits, others for anything else.
+    """Return 8 hex digits made from all weights and buffers, which are equal only if all bits are equal.
 
-    Names do not count, so a model has the same fingerprint when it is wrapped, as in DistributedDataParallel.
+    Names don't count, so wrapping a model, for example in DistributedDataParallel, doesn't change its fingerprint.
     """
     digest = hashlib.blake2b(digest_size=4)
     for tensor in itertools.chain(model.parameters(), model.buffers()):

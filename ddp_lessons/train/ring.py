@@ -1,6 +1,6 @@
-"""Three ways to give every rank the sum over all ranks, by hand: through rank 0, by a tree, around a ring.
+"""Three hand-written ways to give every rank the sum over all ranks: through rank 0, along a tree, and around a ring.
 
-All three give the same result. They differ in how much the busiest rank sends, and in how many messages follow each
+All three return the same result. They differ in how much the busiest rank sends, and in how many messages follow each
 other. Each changes the tensor in place, as `dist.all_reduce` does, and returns it.
 """
 
@@ -84,7 +84,7 @@ def ring_all_reduce(tensor: Tensor) -> Tensor:
 
 
 def _put_back(total: Tensor, tensor: Tensor) -> Tensor:
-    """If the tensor was, for example, transposed, `contiguous` made a copy: copy the sum back."""
+    """Copy the sum back if `contiguous` made a copy, for example of a transposed tensor."""
     if total.data_ptr() != tensor.data_ptr():
         tensor.copy_(total)
     return tensor

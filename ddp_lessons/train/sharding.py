@@ -54,7 +54,7 @@ class ShardedOptimizer:
     `mine` is a second copy of this rank's shard, because an optimizer updates whole tensors, and parameters don't start
     and end where shards do.
 
-    `make_optimizer` makes the optimizer for a list of tensors, as in `lambda tensors: Adam(tensors, lr=0.01)`. The
+    `make_optimizer` creates the optimizer for a list of tensors, such as `lambda tensors: Adam(tensors, lr=0.01)`. The
     models must start equal, and every parameter needs a gradient.
     """
 

@@ -1,4 +1,4 @@
-"""Time a message and a step of training, for the numbers of a cost model.
+"""Time a message and a training step, as inputs of a cost model.
 
 Launch both with `record=False`, because recording takes time, too. Other programs make a round slower, never faster, so
 the fastest of several rounds counts.
@@ -19,7 +19,7 @@ from ddp_lessons.train.networks import QuickNet
 
 
 def seconds_of_message(rank: int, world_size: int, size_bytes: int, rounds: int = 20) -> float:
-    """Return the seconds of one message between two ranks, by ping-pong: half of the way there and back."""
+    """Return the seconds of one message between two ranks, as half of a round trip."""
     tensor, seconds = torch.ones(size_bytes // 4), []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -30,9 +30,9 @@ def seconds_of_message(rank: int, world_size: int, size_bytes: int, rounds: int 
 
 
 def seconds_of_step(rank: int, world_size: int, data: Any, batch_size: int, rounds: int = 9, steps: int = 3) -> float:
-    """Return the seconds of one step that trains QuickNet on a batch, of which each rank takes its part.
+    """Return the seconds of one training step of QuickNet on a batch that is divided among the ranks.
 
-    Each rank computes on one core. One rank alone trains without DDP.
+    Each rank computes on one core. A single rank trains without DDP.
     """
     torch.set_num_threads(1)
     model: nn.Module = QuickNet()
@@ -49,6 +49,6 @@ def seconds_of_step(rank: int, world_size: int, data: Any, batch_size: int, roun
             optimizer.zero_grad()
             F.nll_loss(model(images), labels).backward()
             optimizer.step()
-        dist.barrier()  # and stops when the slowest is done
+        dist.barrier()  # and stops when the straggler is done
         seconds.append((time.perf_counter() - began) / steps)
     return min(seconds[1:])  # DDP's first steps are slower
