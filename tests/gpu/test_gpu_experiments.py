@@ -124,7 +124,7 @@ def test_whatever_an_experiment_does_costs_only_its_own_recording(
 
 def test_an_experiment_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gpu", "unknown"]) == 1
-    assert "there is no experiment 'unknown'; there are memory, speed, overlap" in capsys.readouterr().err
+    assert "there is no experiment 'unknown'; choose from memory, speed, overlap" in capsys.readouterr().err
 
 
 @nightly
