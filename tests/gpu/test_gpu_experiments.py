@@ -139,7 +139,7 @@ def test_without_a_gpu_make_gpu_ends_at_once_with_a_message() -> None:
 
 def test_with_a_driver_it_says_why_torch_sees_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert gpu.no_gpu().startswith("make gpu: no NVIDIA GPU on this machine.\nNext: ")
+    assert gpu.no_gpu().startswith("make gpu: this machine has no NVIDIA GPU, so nothing was recorded.\nNext: ")
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -99,7 +99,7 @@ GIVEN = [training_of(40, 120), results_of([NAMES], [NAMES]), training_of(4, 500)
 def test_texts_of_curves_stand_apart(given: Results[None]) -> None:
     chart = show.training(given, title="MNIST")
     check_that_texts_stand_apart(chart)
-    assert ("4 further values left out" in words(chart)) == (len(chart.axes) == 9)
+    assert ("4 more values not shown" in words(chart)) == (len(chart.axes) == 9)
 
 
 def test_numbers_are_drawn_by_their_powers_of_ten_and_the_limit_is_named() -> None:

@@ -50,7 +50,7 @@ def main(lessons: Sequence[str], twice: bool, pictures: bool) -> int:
         try:
             said = store(path, twice, pictures)
         except NotStored as trouble:
-            troubles, said = troubles + 1, f"not stored, the file is unchanged: {trouble}"
+            troubles, said = troubles + 1, f"not stored, and the file is unchanged: {trouble}"
         print(f"{path.stem} ({time.monotonic() - began:.0f} s): {said}", flush=True)
     return min(troubles, 1)
 

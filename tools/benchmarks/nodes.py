@@ -93,7 +93,7 @@ TROUBLES_TRIED: dict[str, Trouble] = {
     "GLOO_SOCKET_IFNAME=eth7: no such interface": with_options(MEET, MEET, {"GLOO_SOCKET_IFNAME": "eth7"}),
     "GLOO_SOCKET_IFNAME=lo: loopback": with_options(MEET, MEET, {"GLOO_SOCKET_IFNAME": "lo"}),
     "own names resolve to 127.0.1.1": names_at_loopback,
-    "an address of no machine": with_options(MEET, MEET.replace("machine0", "10.77.0.99")),
+    "an unused address": with_options(MEET, MEET.replace("machine0", "10.77.0.99")),
     "a host name that does not resolve": with_options(MEET, MEET.replace("machine0", "machine7")),
     "another port on machine 1": with_options(MEET, MEET.replace("29400", "29401")),
     "no torchrun on machine 0": alone,

@@ -13,7 +13,7 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
 
 def _manylinux(machine: str) -> tuple[str, ...]:
-    """The platform tags of wheels for C libraries up to this system's. torch itself needs glibc 2.28 (2018)."""
+    """The tags of wheels built for this system's C library or an older one. torch needs glibc 2.28 (2018)."""
     years = (f"manylinux{year}_{machine}" for year in ("1", "2010", "2014"))
     return (*(f"manylinux_2_{minor}_{machine}" for minor in range(28, 4, -1)), *years, f"linux_{machine}")
 

@@ -82,5 +82,5 @@ def dead(link: str, page: Path) -> str | None:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     pages, found = len(list(folder.rglob("*.html"))), list(complaints(folder))
-    print(*found, f"{folder}: {pages} pages, {len(found)} faults", sep="\n")
+    print(*found, f"{folder}: {pages} pages, faults: {len(found)}", sep="\n")
     sys.exit(bool(found) or not pages)

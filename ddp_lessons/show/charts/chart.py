@@ -157,7 +157,7 @@ def mark_odd(axes: Axes, x: Any, height: float, color: str) -> None:
 
 
 def thinned(x: Any, y: Any, most: int) -> tuple[Any, Any]:
-    """Keep at most `most` points: of every stretch the highest, and the lowest or a nan."""
+    """Keep at most `most` points: the highest of each section, and its lowest or a nan."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) <= most:
         return x, y

@@ -172,7 +172,7 @@ def _relative(measured: Speeds) -> Speeds:
 def _table(speeds: Speeds, measured: Speeds, now: Machine) -> str:
     relative = _relative(measured)
     lines = [
-        f"{now}; in the model:",
+        f"{now}; predicted by the model:",
         "ranks | images per second |       speed-up | % of ideal | measured speed-up",
     ]
     for ranks in (number for number in RANKS if number in POWERS or number in measured):
@@ -186,7 +186,7 @@ def _table(speeds: Speeds, measured: Speeds, now: Machine) -> str:
 def _describe(speeds: Speeds, measured: Speeds, now: Machine) -> str:
     told = ", ".join(f"{speeds[ranks] / speeds[1]:.2g}x with {ranks} ranks" for ranks in (2, 4, 16, 64))
     points = ", ".join(f"{times:.2g}x with {ranks} ranks" for ranks, times in _relative(measured).items() if ranks > 1)
-    return f"{now}. Speed-up in the model: {told}. {_best(speeds)}" + f" Measured: {points}." * bool(points)
+    return f"{now}. Predicted speed-up: {told}. {_best(speeds)}" + f" Measured: {points}." * bool(points)
 
 
 def _best(speeds: Speeds) -> str:

@@ -105,7 +105,7 @@ def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple
     is_smoothed = any(len(y) > SMOOTHED_FROM for by_rank in curves.values() for _, _, y in by_rank.values())
     notes = ["thick: moving average"] * is_smoothed
     left_out = len(curves) - len(names)
-    notes += [f"{count(left_out, 'further value')} left out"] * bool(left_out)
+    notes += [f"{count(left_out, 'more value')} not shown"] * bool(left_out)
     told = sorted({rank for by_rank in curves.values() for rank in by_rank})
     _draw_key(figure, told, height - above + 0.12, notes)
     wide = (WIDTH - LEFT - RIGHT - (across - 1) * GAP) / across

@@ -87,7 +87,7 @@ class Figure(Shown):
 
     @functools.cached_property
     def svg(self) -> str:
-        """What is visible without a player, because a notebook stores every character; the rest is packed into it."""
+        """What is visible without a player, to keep notebooks small; the whole figure is packed into it."""
         still = as_still(self._still)
         packed = base64.b64encode(gzip.compress(self.living_svg.encode(), mtime=0)).decode("ascii")
         return to_svg({"": [still]}, still, self.alt).replace("</svg>", f"<metadata>{packed}</metadata></svg>")

@@ -90,7 +90,7 @@ def draw_rows(one: Exchange, width: float) -> Film:
             cues += _ways(one.moves[number], middles, y, number + 1)
             y += BAND
     if len(shown) < len(one.states):
-        left_out = f"{count(len(one.states) - len(shown), 'further step')} left out."
+        left_out = f"{count(len(one.states) - len(shown), 'more step')} not shown."
         cues.append(Cue(Words(4, y + 12, left_out, "faint"), len(shown) - 1))
         y += 22
     return Film(max(width, LEFT + one.ranks * pitch + 4), y + 4, cues)

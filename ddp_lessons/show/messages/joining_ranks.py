@@ -43,7 +43,7 @@ class Coming:
         failed = sorted(rank for rank, join in self.joins.items() if join.error)
         absent = [rank for rank in range(len(self.given)) if rank not in self.joins]
         if failed:
-            return f"init_process_group raised an error in {ranks_named(failed)}"
+            return f"{ranks_named(failed).capitalize()} raised an error"
         return f"{ranks_named(absent).capitalize()} did not join" if absent else "Not all ranks joined"
 
     @property
@@ -102,7 +102,7 @@ def _given(variables: dict[str, str], join: Event | None) -> dict[str, str]:
 
 def _captions(coming: Coming) -> Iterator[str]:
     total = len(coming.given)
-    yield "One process: the notebook's."
+    yield "At first, the notebook's process is the only one."
     yield f"launch starts {total} process{'es' * (total > 1)} and sets the variables of each. Only RANK differs."
     first = next(iter(coming.joins))
     for number, (rank, join) in enumerate(coming.joins.items(), 1):

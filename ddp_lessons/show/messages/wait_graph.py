@@ -43,7 +43,7 @@ def waits(results: Any) -> Figure:
     circle = _circle(waiting)
     gone = sorted({rank for one in waiting.values() for rank in one.ranks} - {*waiting})
     lines = [
-        f"rank {rank} waits {f'for {ranks_named(one.ranks)}' if one.ranks else 'forever'}, in {one.call}"
+        f"rank {rank} waits {f'for {ranks_named(one.ranks)}' if one.ranks else 'forever'} in {one.call}"
         for rank, one in waiting.items()
     ]
     lines += [f"{ranks_named(gone)} {'has' if len(gone) == 1 else 'have'} returned"] if gone else []

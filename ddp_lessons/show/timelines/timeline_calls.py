@@ -322,7 +322,7 @@ def _warnings(events: Events, never: Set[int]) -> list[str]:
 
 
 def _warning(event: Event, meeting: Meeting | None, is_forever: bool) -> str:
-    partner = "" if event.peer is None else f" {'to' if event.operation == 'send' else 'from'} {event.peer}"
+    partner = "" if event.peer is None else f" {'to' if event.operation == 'send' else 'from'} rank {event.peer}"
     if event.error:
         return f"{name_call(event)}{partner} {how_it_failed(event)}"
     if event.waited is None:

@@ -132,7 +132,7 @@ def sharding(ways: Mapping[str, Any]) -> Figure:
     """
     of_each = [_way(name, results) for name, results in ways.items()]
     kinds = list(dict.fromkeys(kind for way in of_each for rank in way.held[0] for kind in rank))
-    captions = ["The most that each rank holds during a training step.", "Start of a training step."]
+    captions = ["The maximum that each rank holds during a training step.", "Start of a training step."]
     captions += [f"{phase[:1].upper()}{phase[1:]}, and the memory afterwards." for phase, _ in of_each[0].phases]
     rows = [["bytes per rank", *kinds, ""]]
     for way in of_each:

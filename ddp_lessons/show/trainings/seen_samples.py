@@ -136,7 +136,7 @@ def _draw(by_rank: Sequence[Any], times: Any, lists: dict[str, Any], summary: st
         shapes.append(Words(columns.order, first + turn * pitch, columns.listed(indices, f"{name}:"), color))
     y = max(y + high, first + (len(lists) - 0.5) * pitch) + GAP
     key, y = key_at(y, [(Box(0, -5, 16, 10, *look), name) for _, look, _, name in kinds], width)
-    notes, y = notes_at(y, ["height of a bar: the fraction of the samples there"] * columns.is_coarse, width)
+    notes, y = notes_at(y, ["bar height: fraction of the samples in the column"] * columns.is_coarse, width)
     return Drawing(width, y + 4, [*shapes, *key, *notes])
 
 
@@ -146,7 +146,7 @@ def _kinds(columns: Columns, times: Any) -> list[Kind]:
     kinds = [
         (times >= 0, ("line", "none"), False, "seen once"),
         (times > 1, ("collective", "none"), False, "seen twice or more"),
-        (times == 0, alarm, True, "seen by no rank" + ", from above" * columns.is_coarse),
+        (times == 0, alarm, True, "never seen" + ", from the top" * columns.is_coarse),
     ]
     return [kind for kind in kinds if kind[0].any()]
 
