@@ -75,10 +75,10 @@ def test_packed_again_a_damaged_wheel_is_whole_again(index: Path, copy: Path) ->
         (["--for", "amiga"], "invalid choice: 'amiga' (choose from 'linux', 'linux-arm', 'macos')"),
         (["--python", "2.7"], "invalid choice: '2.7'"),
         (["--torch", "cpu", "--without", "torch"], "not allowed with argument"),
-        (["--for", "linux-arm"], "pip failed: see above"),  # torch has no wheel for it here
+        (["--for", "linux-arm"], "pip failed; see its messages above"),  # torch has no wheel for it here
         (
             ["--for", "linux", "--torch", "cpu"],
-            "https://download.pytorch.org/whl/cpu can't be reached, or has no torch",
+            "https://download.pytorch.org/whl/cpu is unreachable, or has no torch",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -197,7 +197,7 @@ def middle_and_worst(seconds: list[float]) -> str:
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernels", nargs="?", type=int, default=30, help="number of learners (30)")
     parser.add_argument("--lessons", nargs="+", type=int, metavar="N", default=[3, 8], help="lessons, in turn (3 8)")
-    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="limit for all (3600)")
+    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="time limit (3600)")
     parser.add_argument("--without-seed", action="store_true", help="let each kernel import torch itself")
 
 

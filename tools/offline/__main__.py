@@ -32,11 +32,19 @@ class NotPacked(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.offline", description=__doc__)
-    parser.add_argument("--for", dest="systems", action="append", choices=SYSTEMS, help="repeatable (default: this)")
-    parser.add_argument("--python", dest="pythons", action="append", choices=PYTHONS, help="repeatable (default: this)")
+    parser.add_argument(
+        "--for",
+        dest="systems",
+        action="append",
+        choices=SYSTEMS,
+        help="operating system, repeatable (default: this one)",
+    )
+    parser.add_argument(
+        "--python", dest="pythons", action="append", choices=PYTHONS, help="version, repeatable (default: this one)"
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--torch", metavar="KIND", help="kind of torch build from PyTorch's server, such as cpu")
-    which.add_argument("--without", choices=["torch"], help="torch: without torch and torchvision")
+    which.add_argument("--without", choices=["torch"], help="torch: leave out torch and torchvision")
     parser.add_argument("--tar", choices=["yes"], help="yes: also pack the folder into one .tar file")
     parser.add_argument("--folder", type=Path, default=PROJECT / "dist" / "ddp-lessons-offline", help="target folder")
     chosen = parser.parse_args(arguments)
