@@ -223,7 +223,7 @@ def measure(asked: argparse.Namespace) -> list[Target]:
         ("total time", f"{max((learner.took for learner in room), default=0):.0f} s"),
         ("peak number of processes", str(watch.most_processes)),
         ("peak of the sum of proportional set sizes", f"{heaviest:.1f} GiB"),
-        ("peak of the machine's used memory, minus that before", f"{peak:.1f} GiB"),
+        ("peak increase of the machine's used memory", f"{peak:.1f} GiB"),
     ]
     print(f"{psutil.virtual_memory().total / GIGABYTE:.0f} GiB of memory\n")
     print_table((f"{asked.kernels} kernels", ""), rows)

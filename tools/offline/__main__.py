@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         dest="systems",
         action="append",
         choices=SYSTEMS,
-        help="operating system, repeatable (default: this one)",
+        help="system, repeatable (default: this one)",
     )
     parser.add_argument(
         "--python", dest="pythons", action="append", choices=PYTHONS, help="version, repeatable (default: this one)"

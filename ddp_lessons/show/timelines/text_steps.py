@@ -126,7 +126,7 @@ def _cell(event: Event, is_odd: bool) -> str:
 
 
 def is_odd(meeting: Meeting) -> bool:
-    """Whether the ranks called different collectives, or some of them none, so it never completed."""
+    """Whether the collective never completed because ranks called different ones or none."""
     mixed = len({event.operation for event in meeting.events}) > 1
     return mixed or (bool(meeting.missing) and any(event.end is None or event.error for event in meeting.events))
 
