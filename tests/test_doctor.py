@@ -123,7 +123,7 @@ def test_a_folder_that_does_not_hold_mnist_is_a_problem(tmp_path: Path) -> None:
     (raw / "train-images-idx3-ubyte").write_bytes(b"something else")
     answer = ask_about("MNIST", DDP_LESSONS_MNIST=str(raw.parent.parent))
     assert "PROBLEM  MNIST: these files" in answer.stdout
-    assert "train-images-idx3-ubyte is damaged, or of another data set" in answer.stdout
+    assert "train-images-idx3-ubyte is damaged, or belongs to another data set" in answer.stdout
     assert "t10k-labels-idx1-ubyte is missing" in answer.stdout
     assert answer.returncode == 1
 

@@ -24,15 +24,15 @@ ROOT = Path(__file__).parent.parent
 
 GOOD = '<html><img src="a.png" alt=""><a href="b.html#there">b</a><a href="https://pytorch.org">out</a></html>'
 TROUBLES = {
-    '<a href="nowhere.html">x</a>': "nowhere.html leads to nothing",
-    '<a href="b.html#here">x</a>': "b.html#here leads to a page that has no here",
-    '<a href="#here">x</a>': "#here leads to a page that has no here",
-    '<script src="https://cdn.example/x.js"></script>': "asks for https://cdn.example/x.js, which is outside",
-    '<link rel="stylesheet" href="//cdn.example/x.css">': "asks for //cdn.example/x.css, which is outside",
-    '<iframe src="https://cdn.example"></iframe>': "asks for https://cdn.example, which is outside",
-    "<style>p { background: url(https://cdn.example/x.png) }</style>": "asks for https://cdn.example/x.png",
-    '<img src="a.png">': "a picture without words: a.png",
-    '<img src="c.png" alt="c">': "c.png leads to nothing",
+    '<a href="nowhere.html">x</a>': "nowhere.html is a dead link",
+    '<a href="b.html#here">x</a>': "b.html#here leads to a page without the anchor here",
+    '<a href="#here">x</a>': "#here leads to a page without the anchor here",
+    '<script src="https://cdn.example/x.js"></script>': "loads https://cdn.example/x.js, which is external",
+    '<link rel="stylesheet" href="//cdn.example/x.css">': "loads //cdn.example/x.css, which is external",
+    '<iframe src="https://cdn.example"></iframe>': "loads https://cdn.example, which is external",
+    "<style>p { background: url(https://cdn.example/x.png) }</style>": "loads https://cdn.example/x.png",
+    '<img src="a.png">': "an image without alt text: a.png",
+    '<img src="c.png" alt="c">': "c.png is a dead link",
 }
 
 
@@ -46,7 +46,7 @@ def walk(folder: Path, page: str) -> tuple[int, str]:
 
 
 def test_pages_with_live_links_pass(tmp_path: Path) -> None:
-    assert walk(tmp_path, GOOD) == (0, f"{tmp_path}: 2 pages, 0 complaints\n")
+    assert walk(tmp_path, GOOD) == (0, f"{tmp_path}: 2 pages, faults: 0\n")
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
@@ -58,7 +58,7 @@ def test_whatever_is_dead_or_outside_is_named(trouble: str, tmp_path: Path) -> N
 
 def test_a_style_sheet_that_asks_outside_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.css").write_text("@import url(https://fonts.example/f);", encoding="utf-8")
-    assert "x.css: asks for https://fonts.example/f" in walk(tmp_path, GOOD)[1]
+    assert "x.css: loads https://fonts.example/f" in walk(tmp_path, GOOD)[1]
 
 
 def test_nothing_built_is_a_complaint(tmp_path: Path) -> None:

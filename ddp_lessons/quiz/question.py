@@ -1,4 +1,4 @@
-"""The questions of each lesson, which lie in NN.toml."""
+"""The questions of each lesson, from NN.toml."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Question:
-    """Text between backticks is code.
+    """A question and its choices, in which text between backticks is code.
 
-    A program defines `f`, which a test launches on so many ranks. The test evaluates `holds`, an expression that must
-    be true. It may use `results`, `error` if the launch raises one, and `right`, the text of the right choice.
+    If there is a `program`, it defines `f`, which a test launches on `ranks` ranks. The expression `holds` must then be
+    true. It may use `results`, `error` if the launch raises one, and `right`, the text of the right choice.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Question:
 
 @functools.cache
 def questions_of(lesson: int) -> tuple[Question, ...]:
-    """Raises ValueError where there is no such lesson."""
+    """Return the questions of this lesson, or raise ValueError if there is no such lesson."""
     if type(lesson) is not int or not 0 <= lesson < len(FILES):
         raise ValueError(f"there is no lesson {lesson!r}: give its number, 0 to {len(FILES) - 1}")
     return tuple(_question(**one) for one in read_toml(FILES[lesson])["questions"])

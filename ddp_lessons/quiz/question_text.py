@@ -1,6 +1,6 @@
-"""The questions of a lesson as text, and as a page that needs no kernel: a script asks them in it.
+"""The questions of a lesson as text, and as an HTML page that needs no kernel, in which a script asks them.
 
-Without the script, a choice of the page unfolds when it is selected.
+Without the script, the reader unfolds a choice to see the reply.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def as_text(lesson: int, questions: Sequence[Question]) -> str:
 
 
 def as_interactive_page(lesson: int, questions: Sequence[Question]) -> str:
-    """The page, and what replaces it by choices to press. What has the attribute `data-ddp` isn't stored."""
+    """Return the page and the script that replaces it by buttons. Elements with `data-ddp` aren't stored."""
     data = json.dumps(as_document(lesson, questions), ensure_ascii=False).replace("<", "\\u003c")
     style, script = ((HERE / f"questions.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
     return (
@@ -50,7 +50,7 @@ def as_document(lesson: int, questions: Sequence[Question]) -> dict[str, Any]:
     """For questions.js. It contains every answer."""
     return {
         "title": title(lesson, questions),
-        "alt": "Press a choice, or type its letter. You can try again after a wrong choice.",
+        "alt": "Click a choice, or type its letter. If it is wrong, you can try again.",
         "questions": [
             {
                 "text": question.text,
@@ -71,7 +71,7 @@ def as_document(lesson: int, questions: Sequence[Question]) -> dict[str, Any]:
 
 
 def as_page(lesson: int, questions: Sequence[Question]) -> str:
-    how = "Open a choice to see whether it is right: by mouse, or by Tab and Space."
+    how = "Open a choice (with the mouse, or with Tab and Space) to see whether it is right."
     parts = [f"<p><strong>{title(lesson, questions)}.</strong> {how}</p>"]
     for number, question in enumerate(questions, 1):
         parts.append(as_paragraph(number, question))

@@ -6,8 +6,8 @@
     constructor({ title, alt, questions }) {
       this.place = 0
       this.asked = questions.map((question, place) => new Asked(question, place + 1, () => this.count()))
-      this.back = button({ "aria-label": "the question before" }, () => this.turn(-1), "Back")
-      this.next = button({ "aria-label": "the next question" }, () => this.turn(1), "Next")
+      this.back = button({ "aria-label": "previous question" }, () => this.turn(-1), "Back")
+      this.next = button({ "aria-label": "next question" }, () => this.turn(1), "Next")
       this.where = tag("span", { class: "ddp-where" })
       this.turning = tag("div", { class: "ddp-controls" }, this.back, this.next, this.where)
       this.one = button({ "aria-label": "one question at a time" }, () => this.show(false), "One at a time")
@@ -45,7 +45,7 @@
     count() {
       const right = this.asked.filter(asked => asked.isSolved).length
       const first = this.asked.filter(asked => asked.isSolved && asked.tries === 1).length
-      this.score.textContent = `Answered right: ${right} of ${this.asked.length}, ${first} of them at the first try.`
+      this.score.textContent = `Correct: ${right} of ${this.asked.length}, ${first} of them on the first try.`
       this.score.classList.toggle("ddp-done", right === this.asked.length)
     }
 

@@ -1,1 +1,1 @@
-"""What the lessons build: plain PyTorch that also runs under torchrun and on a cluster."""
+"""What the lessons build, in plain PyTorch that also runs under torchrun and on a cluster."""

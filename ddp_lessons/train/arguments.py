@@ -1,6 +1,6 @@
 """The command-line arguments of the scripts, and the digits that they select.
 
-An invalid value ends a script at once with one sentence, because on a cluster it may have waited in a queue for a day.
+A script exits at once with one sentence if a value is invalid, because on a cluster it may have queued for a day.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ def training_arguments(description: str | None) -> argparse.ArgumentParser:
         description=what, epilog=how.strip("\n"), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--epochs", type=at_least_one, default=3, metavar="N", help="how often each sample is seen (3)")
-    add("--samples", type=samples, metavar="N", help=f"train on the first N digits (all {COUNT[True]:,})")
-    add("--batch-size", type=at_least_one, default=64, metavar="N", help="of a step, of all ranks together (64)")
-    add("--learning-rate", type=above_zero, default=0.1, metavar="X", help="how far a step goes (0.1)")
-    add("--network", choices=NETWORKS, default="QuickNet", help="QuickNet has no dropout, and learns faster (QuickNet)")
-    add("--seed", type=int, default=1, metavar="N", help="of the start weights (1)")
-    add("--folder", type=folder, metavar="FOLDER", help="where MNIST's files are (those of the course)")
-    add("--save", type=file_to_write, metavar="FILE", help="write the trained weights into this file")
+    add("--epochs", type=at_least_one, default=3, metavar="N", help="number of epochs (3)")
+    add("--samples", type=samples, metavar="N", help=f"number of training digits ({COUNT[True]:,})")
+    add("--batch-size", type=at_least_one, default=64, metavar="N", help="global batch size, over all ranks (64)")
+    add("--learning-rate", type=above_zero, default=0.1, metavar="X", help="learning rate (0.1)")
+    add("--network", choices=NETWORKS, default="QuickNet", help="QuickNet (default) has no dropout, learns faster")
+    add("--seed", type=int, default=1, metavar="N", help="seed of the initial weights (1)")
+    add("--folder", type=folder, metavar="FOLDER", help="folder with MNIST's files (the course's)")
+    add("--save", type=file_to_write, metavar="FILE", help="save the trained weights to this file")
     return parser
 
 
 def need_starter(parser: argparse.ArgumentParser) -> None:
-    """End the script if no environment variable says which rank this process is."""
+    """Exit if the environment variables are missing that a launcher such as torchrun sets."""
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         parser.error(
-            f"not set: {', '.join(missing)}. Start the script with torchrun, here on two ranks:\n"
+            f"not set: {', '.join(missing)}. Start the script with torchrun, for example on two ranks:\n"
             f"  torchrun --standalone --nproc-per-node=2 {parser.prog}"
         )
 
 
 def digits_of(asked: argparse.Namespace) -> tuple[Digits, Digits]:
-    """Return the digits for training and for testing, or end the script with the reason why there are none."""
+    """Return the training and the test digits, or exit with the reason why there are none."""
     try:
         return digits(samples=asked.samples, folder=asked.folder), digits(train=False, folder=asked.folder)
     except (NotMnist, OSError) as error:

@@ -24,9 +24,8 @@ def global_mean(tensor: Tensor) -> Tensor:
 
 
 def mean_loss(losses: Sequence[float]) -> float:
-    """Return the mean over the losses of all ranks. A rank may have no losses, but not all of them."""
-    # A rank without losses also calls the collective, with a sum and a count of 0, because the others wait for it
-    # there.
+    """Return the mean of all ranks' losses. Some ranks may have no losses, but not all of them."""
+    # A rank without losses must also call the collective, with a sum and a count of 0, because the others wait.
     sum_and_count = torch.tensor([sum(losses), len(losses)], dtype=torch.float64)
     dist.all_reduce(sum_and_count)
     total, count = sum_and_count.tolist()

@@ -1,7 +1,7 @@
 """Five training functions for an exercise. Each breaks one rule: find out which before you read them.
 
-Ranks agree and the loss falls in all five. Each returns what a log could show: the samples and the norm of the gradient
-in the first step, and the losses and learning rates of all steps.
+In all five, the ranks agree and the loss falls. Each returns what a log could show: the samples and the gradient norm
+of the first step, and the losses and learning rates of all steps.
 """
 
 from __future__ import annotations

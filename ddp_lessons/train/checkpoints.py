@@ -36,8 +36,8 @@ def save_checkpoint(
     states = of_all_ranks(_random_states(_device_of(model)))
     trouble = ""
     rank = rank_and_world_size()[0]
-    # The global rank, because the local rank is 0 on each node. With `on_each_machine` several ranks write. That is
-    # safe even on a shared disk, because each writes to its own name until the file is complete.
+    # The global rank, because the local rank is 0 on each node. With `on_each_machine`, several ranks write, which is
+    # safe even on a shared disk, because each one writes to its own file until it is complete.
     if (int(os.environ.get("LOCAL_RANK", rank)) if on_each_machine else rank) == 0:
         # without the wrapper's "module." before each name, so that one process can load it too
         content = {"model": unwrapped(model).state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
@@ -63,7 +63,7 @@ def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: O
     """
     content, trouble = _read(Path(path))
     for other, error in enumerate(of_all_ranks(trouble)):
-        if error:  # on two nodes, one may have the file and the other not; then no rank continues
+        if error:  # one of two nodes may lack the file; then no rank continues
             raise trouble or type(error)(f"rank {other}: {error}")
     return _put_back(content, model, optimizer)
 

@@ -1,4 +1,4 @@
-"""The same lesson on a laptop and on a machine with GPUs: which backend, and which device for this rank."""
+"""Choose the backend and a rank's device, so that a lesson runs on a laptop as well as on a machine with GPUs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def choose_backend(device: str, ranks_here: int, gpus_here: int, has_nccl: bool)
 def device_of_this_rank() -> torch.device:
     """Return this rank's own GPU if every rank on this node has one and their group uses nccl; otherwise, the CPU.
 
-    Outside a process group, one process is the world and gets the first GPU, if there is one.
+    Outside a process group, the process gets the first GPU, if there is one.
     """
     rank, world_size = rank_and_world_size()
     speaks_nccl = not dist.is_initialized() or "nccl" in dist.get_backend_config()

@@ -78,7 +78,7 @@ def _preprocessed(train: bool, folder: str | os.PathLike[str] | None) -> Digits:
     try:
         file = in_a_place(lambda place: _readable(made_once(place / "preprocessed" / name, write)))
     except OSError:
-        return Digits(*_preprocess(train, folder))  # no place to store them: each process has its own copy
+        return Digits(*_preprocess(train, folder))  # they can't be stored, so each process has its own copy
     return _of_file(file)
 
 
@@ -88,7 +88,7 @@ def _readable(file: Path) -> Path:
 
 
 def _preprocess(train: bool, folder: str | os.PathLike[str] | None) -> tuple[Tensor, Tensor]:
-    """The same values as `ToTensor` and `Normalize` give, for all images at once."""
+    """Compute what `ToTensor` and `Normalize` return, for all images at once."""
     from torchvision.datasets import MNIST
 
     mnist = MNIST(mnist_folder(folder), train=train)

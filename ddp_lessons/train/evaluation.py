@@ -1,4 +1,4 @@
-"""Accuracy over the test samples: each sample counts exactly once, for any number of ranks."""
+"""Accuracy over the test samples: each sample counts exactly once, with any number of ranks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def evaluate(model: nn.Module, data: Any, batch_size: int = 1000) -> float:
     if len(data) == 0:
         raise ValueError("the data set is empty: evaluate the model on at least one sample")
     rank, world_size = rank_and_world_size()
-    # Not a DistributedSampler, because it repeats samples until all ranks have equally many, and those would count
+    # Not a DistributedSampler, which repeats samples until all ranks have equally many, so that some would count
     # twice.
     mine = torch.arange(len(data))[rank::world_size]
-    # Not the wrapped model: DistributedDataParallel may communicate in forward(), and a rank may have one batch less.
+    # Not the wrapped model: DistributedDataParallel may communicate in forward(), and a rank may have one batch fewer.
     inner = unwrapped(model)
     device = next(inner.parameters()).device
     counts = torch.zeros(2, dtype=torch.int64, device=device)  # correct, seen

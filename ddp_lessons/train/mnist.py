@@ -132,14 +132,14 @@ def _unpack(name: str, file: Path) -> None:
 
 
 def _checked(folder: Path) -> Path:
-    """The folder for torchvision: this one, or the one above if this is MNIST/ or its raw/ folder."""
+    """Return the folder for torchvision: this one, or the one above if this is MNIST/ or its raw/ folder."""
     root = folder
     for inside in (RAW, RAW.parent):
         if folder.parts[-len(inside.parts) :] == inside.parts:
             root = folder.parents[len(inside.parts) - 1]
     if not any((root / RAW / name).is_file() for name in SUMS):
         first = next(iter(SUMS))
-        found = "no file of MNIST is in" if folder.is_dir() else "there is no folder"
+        found = "there is no MNIST file in" if folder.is_dir() else "there is no folder"
         raise NotMnist(f"{found} {folder}: it must have {RAW / first} and three more, as torchvision stores them")
     faults = [f"  {name} {fault}" for name in SUMS if (fault := _fault_of(root / RAW / name, name))]
     if faults:
@@ -148,11 +148,11 @@ def _checked(folder: Path) -> Path:
 
 
 def _fault_of(file: Path, name: str) -> str:
-    """What is wrong with a file, or an empty text."""
+    """What is wrong with a file, or an empty string."""
     try:
         about = file.stat()
         if _sum_of(file, about.st_size, about.st_mtime_ns) != SUMS[name]:
-            return "is damaged, or of another data set (as FashionMNIST)"
+            return "is damaged, or belongs to another data set (such as FashionMNIST)"
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
@@ -162,5 +162,5 @@ def _fault_of(file: Path, name: str) -> str:
 
 @functools.cache
 def _sum_of(file: Path, size: int, changed: int) -> str:
-    """Each content is read once; a later one is recognized by size and time."""
+    """A file is read only once, unless its size or time changes."""
     return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()

@@ -51,8 +51,8 @@ class DataPartitioner:
 
 def _check(sizes: Sequence[float], samples: int) -> None:
     if not all(size >= 0 for size in sizes):  # nan fails this too
-        raise ValueError(f"each partition's size is a number from 0 to 1, not as in {list(sizes)}")
+        raise ValueError(f"partition sizes must be numbers from 0 to 1, not {list(sizes)}")
     if not math.isclose(sum(sizes), 1, abs_tol=1e-6):
-        raise ValueError(f"partition sizes add up to {sum(sizes):.6g}, not to 1: for equal ones, [1 / ranks] * ranks")
+        raise ValueError(f"partition sizes must add up to 1, not {sum(sizes):.6g}; equal: [1 / ranks] * ranks")
     if len(sizes) > samples:
         raise ValueError(f"{samples} samples cannot be divided into {len(sizes)} partitions")

@@ -85,7 +85,7 @@ def ring_all_reduce(tensor: Tensor) -> Tensor:
 
 
 def _put_back(total: Tensor, tensor: Tensor) -> Tensor:
-    """If the tensor was, for example, transposed, `contiguous` made a copy: copy the sum back."""
+    """Copy the sum back if `contiguous` made a copy, for example of a transposed tensor."""
     if total.data_ptr() != tensor.data_ptr():
         tensor.copy_(total)
     return tensor

@@ -34,7 +34,7 @@ class RankSampler(Sampler[int]):
         if self.shuffle:  # in the same way on all ranks, and differently in every epoch
             generator = torch.Generator().manual_seed(self.seed + self.epoch)
             order = torch.randperm(self.samples, generator=generator).tolist()
-        # Equally many for all ranks: the order from its front again, or without its tail.
+        # Equally many for all ranks: repeat the order from its front, or drop its tail.
         order = list(islice(cycle(order), len(self) * self.num_replicas))
         return iter(order[self.rank :: self.num_replicas])
 
@@ -85,5 +85,5 @@ class ShardedStream(IterableDataset[Any]):
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Outside a process group, one process is the world."""
+    """Return this rank and the world size: 0 and 1 outside a process group."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)

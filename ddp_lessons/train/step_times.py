@@ -32,7 +32,7 @@ def seconds_of_message(rank: int, world_size: int, size_bytes: int, rounds: int 
 def seconds_of_step(rank: int, world_size: int, data: Any, batch_size: int, rounds: int = 9, steps: int = 3) -> float:
     """Return the seconds that one step of training QuickNet on a global batch takes.
 
-    Each rank computes on one core. One rank alone trains without DDP.
+    Each rank computes on one core. A single rank trains without DDP.
     """
     torch.set_num_threads(1)
     model: nn.Module = QuickNet()
@@ -49,6 +49,6 @@ def seconds_of_step(rank: int, world_size: int, data: Any, batch_size: int, roun
             optimizer.zero_grad()
             F.nll_loss(model(images), labels).backward()
             optimizer.step()
-        dist.barrier()  # and stops when the slowest is done
+        dist.barrier()  # and stops when the straggler is done
         seconds.append((time.perf_counter() - began) / steps)
     return min(seconds[1:])  # DDP's first steps are slower

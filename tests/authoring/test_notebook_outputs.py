@@ -120,7 +120,7 @@ def test_a_lesson_that_fails_or_differs_is_named_and_its_file_is_as_it_was(
     change(lesson, "answer", source)
     before = lesson.read_bytes()
     assert main(["notebooks", *option]) == 1
-    assert f"its file is unchanged: {said}" in capsys.readouterr().out
+    assert f"the file is unchanged: {said}" in capsys.readouterr().out
     assert lesson.read_bytes() == before
     assert [path.name for path in lesson.parent.iterdir()] == [lesson.name]
 
@@ -132,7 +132,7 @@ def test_what_a_tagged_cell_printed_is_kept_until_its_words_change_or_it_is_aske
     before = outputs(lesson)["log"]
     assert main(["notebooks", "--twice"]) == 0
     assert outputs(lesson)["log"] == before
-    assert "pictures look different with the same text, and are not stored: picture, log" in capsys.readouterr().out
+    assert "figures changed but their text did not, so not stored: picture, log" in capsys.readouterr().out
     assert main(["notebooks", "--pictures"]) == 0
     renewed = outputs(lesson)["log"]
     assert renewed != before
@@ -147,7 +147,7 @@ def test_lessons_are_chosen_by_number_or_name(tmp_path: Path, capsys: pytest.Cap
     assert [path.stem for path in chosen(tmp_path, [])] == ["00_start", "03_collectives", "13_after"]
     assert [path.stem for path in chosen(tmp_path, ["3", "after"])] == ["03_collectives", "13_after"]
     assert main(["notebooks", "77"]) == 1
-    assert "no lesson is called '77': there are 00_start_four_ranks, 01_" in capsys.readouterr().err
+    assert "there is no lesson '77'; choose from 00_start_four_ranks, 01_" in capsys.readouterr().err
 
 
 def shown(text: str, **data: str) -> Any:

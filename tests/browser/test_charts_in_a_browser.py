@@ -68,6 +68,6 @@ def test_in_a_notebook_a_turned_control_redraws_and_curves_grow_while_ranks_run(
     assert screen.errors() == []
     explored = screen.output(0)
     explored.get_by_role("combobox", name="images for").select_option("each rank (weak)")
-    expect(explored.locator(".ddp-room")).to_have_attribute("aria-label", re.compile("^256 images for each rank"))
+    expect(explored.locator(".ddp-room")).to_have_attribute("aria-label", re.compile("^256 images per rank"))
     assert screen.findings() == []
     screen.shut_down()

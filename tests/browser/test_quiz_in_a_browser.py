@@ -60,7 +60,7 @@ def test_questions_are_answered_by_keyboard_alone(screen: Screen, asked: Locator
     for key in ("ArrowDown", "ArrowDown", "Space"):
         press(key)
     expect(verdict(asked)).to_contain_text("b) is right. Every rank gets the sum")
-    expect(asked.get_by_text("Answered right: 2 of 5, 1 of them at the first try.")).to_be_visible()
+    expect(asked.get_by_text("Correct: 2 of 5, 1 of them on the first try.")).to_be_visible()
 
 
 def test_each_quiz_of_a_page_has_answers_of_its_own_and_keeps_them(screen: Screen, asked: Locator) -> None:
@@ -70,10 +70,10 @@ def test_each_quiz_of_a_page_has_answers_of_its_own_and_keeps_them(screen: Scree
     expect(shown).to_have_count(5)
     shown.nth(1).get_by_role("button", name="b) 45.0").click()
     screen.page.add_script_tag(content=ASKED.split("<script data-ddp>")[1].removesuffix("</script>"))
-    expect(asked.get_by_text("Answered right: 2 of 5, 2 of them at the first try.")).to_be_visible()
+    expect(asked.get_by_text("Correct: 2 of 5, 2 of them on the first try.")).to_be_visible()
     asked.get_by_role("button", name="one question at a time").click()
     expect(shown).to_have_count(1)
-    expect(screen.page.get_by_text("Answered right: 0 of ")).to_have_count(2)
+    expect(screen.page.get_by_text("Correct: 0 of ")).to_have_count(2)
     assert asked.locator("li code:visible").all_inner_texts() == ["[0, 1, 2]", "[0]", "[]", "[3]"]
 
 
@@ -104,7 +104,7 @@ def test_in_jupyterlab_letters_answer_and_an_output_that_is_not_trusted_unfolds(
     press("Space")
     expect(shown.get_by_text("a) is not right. Threads would produce this list")).to_be_visible()
     screen.run_cell(0)
-    expect(shown.get_by_text("Answered right: 0 of 5")).to_be_visible()
+    expect(shown.get_by_text("Correct: 0 of 5")).to_be_visible()
     press("Escape")
     for _ in range(10):
         if not choice(shown, "a").evaluate("button => button === document.activeElement"):
@@ -113,7 +113,7 @@ def test_in_jupyterlab_letters_answer_and_an_output_that_is_not_trusted_unfolds(
         press(letter)
         expect(verdict(shown)).to_contain_text(f"{letter}) is not right.")
     press("c")
-    expect(shown.get_by_text("Answered right: 1 of 5, 0 of them at the first try.")).to_be_visible()
+    expect(shown.get_by_text("Correct: 1 of 5, 0 of them on the first try.")).to_be_visible()
     expect(screen.page.locator(".jp-CodeCell")).to_have_count(3)
     assert screen.findings(".ddp-quiz") == []
     screen.shut_down()

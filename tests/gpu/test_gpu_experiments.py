@@ -124,7 +124,7 @@ def test_whatever_an_experiment_does_costs_only_its_own_recording(
 
 def test_an_experiment_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gpu", "unknown"]) == 1
-    assert "there is no experiment 'unknown'; there are memory, speed, overlap" in capsys.readouterr().err
+    assert "there is no experiment 'unknown'; choose from memory, speed, overlap" in capsys.readouterr().err
 
 
 @nightly
@@ -139,7 +139,7 @@ def test_without_a_gpu_make_gpu_ends_at_once_with_a_message() -> None:
 
 def test_with_a_driver_it_says_why_torch_sees_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert gpu.no_gpu().startswith("make gpu: no NVIDIA GPU on this machine.\nNext: ")
+    assert gpu.no_gpu().startswith("make gpu: this machine has no NVIDIA GPU, so nothing was recorded.\nNext: ")
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

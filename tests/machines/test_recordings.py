@@ -98,7 +98,7 @@ def test_a_hang_is_recorded_and_drawn_as_it_was(record: Any) -> None:
     live, recalled = record(try_it), attempt(try_it, Somewhere(missing="no ip"))
     assert seen(recalled) == seen(live)
     assert seen(recalled)[-1]
-    assert f"This was recorded ({recordings.this_system()}" in show.timeline(recalled).living_svg
+    assert f"This run was recorded ({recordings.this_system()}" in show.timeline(recalled).living_svg
     assert recalled.remark == f"recorded ({recordings.this_system()})"
     assert recalled.traceback(0) == "no stack of rank 0 was recorded\n"
 

@@ -75,10 +75,10 @@ def test_packed_again_a_damaged_wheel_is_whole_again(index: Path, copy: Path) ->
         (["--for", "amiga"], "invalid choice: 'amiga' (choose from 'linux', 'linux-arm', 'macos')"),
         (["--python", "2.7"], "invalid choice: '2.7'"),
         (["--torch", "cpu", "--without", "torch"], "not allowed with argument"),
-        (["--for", "linux-arm"], "pip failed: see above"),  # torch has no wheel for it here
+        (["--for", "linux-arm"], "pip failed; see its messages above"),  # torch has no wheel for it here
         (
             ["--for", "linux", "--torch", "cpu"],
-            "https://download.pytorch.org/whl/cpu can't be reached, or has no torch",
+            "https://download.pytorch.org/whl/cpu is unreachable, or has no torch",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -159,13 +159,13 @@ def test_a_folder_of_somebody_else_is_left_alone(given: Path, home: Path) -> Non
     (home / "ddp-lessons").mkdir()
     (home / "ddp-lessons" / "mine.txt").write_text("mine")
     refused = install(given, home)
-    assert "was not made by this installer" in refused.stdout
+    assert "was not created by this installer" in refused.stdout
     assert f'--to "{home / "ddp-lessons-offline"}"' in refused.stdout
     assert [path.name for path in (home / "ddp-lessons").iterdir()] == ["mine.txt"]
 
 
 def test_asked_only_to_look_it_installs_nothing(given: Path, home: Path) -> None:
     looked = install(given, home, "--check")
-    assert f"It is complete for {HERE}." in looked.stdout
+    assert f"The copy is complete for {HERE}." in looked.stdout
     assert looked.returncode == 0
     assert not (home / "ddp-lessons").exists()

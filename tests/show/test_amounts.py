@@ -34,7 +34,7 @@ def test_of_a_shuffle_on_every_rank_the_lost_and_the_repeated_samples_are_marked
     drawn = show.samples(given, total=12)
     assert (columns(drawn, "s-alarm"), columns(drawn, "f-collective")) == (never, twice)
     assert [columns(drawn, f"f-rank-{rank}") for rank in range(2)] == [sorted(one) for one in given]
-    assert drawn.text.splitlines()[2].startswith(f"{100 * (12 - len(never)) / 12:.1f} % of 12 samples seen")
+    assert drawn.text.splitlines()[2].startswith(f"{100 * (12 - len(never)) / 12:.1f}% of 12 samples seen")
 
 
 def test_padding_of_torchs_sampler_is_what_was_seen_twice() -> None:
@@ -72,21 +72,21 @@ def test_slots_are_those_that_one_works_out_by_hand() -> None:
     drawn = show.pipeline(pipelined(2, 2))
     assert drawn.text.splitlines()[:2] == ["rank 0 | F0 F1 .  .  B0 B1", "rank 1 | .  F0 F1 B0 B1 ."]
     assert drawn.captions[1] == "Step 1 of 6: rank 1 idle."
-    assert drawn.captions[-1] == "Step 6 of 6: rank 1 idle. All in all, 4 of 12 slots are idle, a bubble of 33 %."
+    assert drawn.captions[-1] == "Step 6 of 6: rank 1 idle. In total, 4 of 12 slots are idle, a bubble of 33%."
 
 
 @pytest.mark.parametrize(("stages", "batches"), [(2, 1), (3, 2), (4, 8)])
 def test_the_bubble_of_a_pipeline_is_what_the_formula_says(stages: int, batches: int) -> None:
     assert (
-        f"a bubble of {100 * (stages - 1) / (batches + stages - 1):.0f} %"
+        f"a bubble of {100 * (stages - 1) / (batches + stages - 1):.0f}%"
         in show.pipeline(pipelined(stages, batches)).text
     )
 
 
 def test_before_rank_0_there_is_no_store_and_with_the_last_rank_all_have_joined() -> None:
     first, second, last = figure("joining").captions[2:5]
-    assert first == "Rank 1 calls init_process_group. Rank 0 has not opened the store yet: waiting."
-    assert second.endswith("waiting.")
+    assert first == "Rank 1 calls init_process_group and waits, because rank 0 has not opened the store yet."
+    assert second.endswith("because rank 0 has not opened the store yet.")
     assert last.endswith("after rank 1 and opens the store. 3 of 3 ranks have joined.")
 
 

@@ -128,22 +128,22 @@ def test_costs_are_points_with_the_predicted_lines_in_the_same_color() -> None:
 
 
 WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
-    (lambda: show.fit_line([(8, 1e-6), (8, 2e-6)]), ValueError, "two sizes"),
+    (lambda: show.fit_line([(8, 1e-6), (8, 2e-6)]), ValueError, "at least two message sizes, but there is only 1 size"),
     (lambda: show.latency([1, 2, 3]), ValueError, "pairs"),  # type: ignore[list-item]
     (lambda: show.latency([(8, 0.0)]), ValueError, "more than 0 seconds"),
-    (lambda: show.cost({}), ValueError, "give at least one curve"),
+    (lambda: show.cost({}), ValueError, "pass at least one curve"),
     (lambda: show.digits([], 0), ValueError, "at least 1"),
-    (lambda: show.training({"loss": [1.0]}), TypeError, r"drawn from what launch\(\) returned, not from a dict"),
-    (lambda: show.distance(None), TypeError, "takes a dict of names to lists of numbers"),  # type: ignore[arg-type]
-    (lambda: show.distance({"a": 0.5}), TypeError, "'a' holds something of type float"),  # type: ignore[dict-item]
-    (lambda: show.distance({"a": [1.0, -0.5]}), ValueError, r"at least 0, and 'a' has -0\.5"),
-    (lambda: show.distance({}), ValueError, "give at least one list"),
-    (lambda: show.distance({"a": [1.0]}, limit=0), ValueError, "limit is a number above 0"),
+    (lambda: show.training({"loss": [1.0]}), TypeError, r"need the results of launch\(\), not a value of type dict"),
+    (lambda: show.distance(None), TypeError, "takes a dict from names to lists of numbers"),  # type: ignore[arg-type]
+    (lambda: show.distance({"a": 0.5}), TypeError, "'a' has a value of type float"),  # type: ignore[dict-item]
+    (lambda: show.distance({"a": [1.0, -0.5]}), ValueError, r"can't be negative, but 'a' has -0\.5"),
+    (lambda: show.distance({}), ValueError, "pass at least one list"),
+    (lambda: show.distance({"a": [1.0]}, limit=0), ValueError, "limit must be a number above 0"),
     (lambda: show.scaling([5000.0]), TypeError, "this is of type list"),  # type: ignore[arg-type]
-    (lambda: show.scaling({1.5: 5000.0}), TypeError, "1.5 is no number of ranks"),  # type: ignore[dict-item]
-    (lambda: show.scaling({1: None}), TypeError, "for 1 it has something of type NoneType"),  # type: ignore[dict-item]
-    (lambda: show.scaling({1: 5e3}, model={0: 5.0}), ValueError, "model: ranks and images per second are above 0"),
-    (lambda: show.scaling({}), ValueError, "give at least one point"),
+    (lambda: show.scaling({1.5: 5000.0}), TypeError, "1.5 is not a number of ranks"),  # type: ignore[dict-item]
+    (lambda: show.scaling({1: None}), TypeError, "its value for 1 is of type NoneType"),  # type: ignore[dict-item]
+    (lambda: show.scaling({1: 5e3}, model={0: 5.0}), ValueError, "model: ranks and images per second must be above 0"),
+    (lambda: show.scaling({}), ValueError, "pass at least one point"),
     (lambda: show.explore_scaling(max, cores=0, latency=0.0, bandwidth=1.0), ValueError, "above 0"),
 ]
 

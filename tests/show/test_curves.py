@@ -52,7 +52,7 @@ def test_a_panel_for_each_number_and_a_line_for_each_rank_in_its_color() -> None
 def test_without_steps_and_where_steps_restart_they_are_counted(given: list[dict[str, float]]) -> None:
     axes = panel(show.training(results_of(given)))
     assert line(axes, 0) == ([1, 2, 3, 4], [1.0] * 4)
-    assert axes.get_xlabel() == "times told"
+    assert axes.get_xlabel() == "values logged"
 
 
 def test_the_page_does_not_jump_and_the_words_are_the_same_from_the_first_picture_to_the_last() -> None:
@@ -99,14 +99,14 @@ GIVEN = [training_of(40, 120), results_of([NAMES], [NAMES]), training_of(4, 500)
 def test_texts_of_curves_stand_apart(given: Results[None]) -> None:
     chart = show.training(given, title="MNIST")
     check_that_texts_stand_apart(chart)
-    assert ("4 further numbers left out" in words(chart)) == (len(chart.axes) == 9)
+    assert ("4 more values not shown" in words(chart)) == (len(chart.axes) == 9)
 
 
 def test_numbers_are_drawn_by_their_powers_of_ten_and_the_limit_is_named() -> None:
     axes = show.distance({"by hand": [1e-9, 1e-8, 1e-3]}).axes
     heights = [axes.transData.transform((0, number))[1] for number in line(axes, "by hand")[1]]
     assert (heights[2] - heights[1]) == pytest.approx(5 * (heights[1] - heights[0]))
-    assert axes.get_ylabel() == "largest difference of the weights"
+    assert axes.get_ylabel() == "largest difference in weights"
     for limit, name in ((2.5e-7, "limit 2.5e-7"), (1e-4, "limit 1e-4"), (0.25, "limit 0.25")):
         assert name in words(show.distance({"a": [1.0]}, limit=limit))
 

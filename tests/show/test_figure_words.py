@@ -20,20 +20,20 @@ from ddp_lessons.machines import Attempt, Said
 from ddp_lessons.record.events import Events
 
 ON_FILE = (Path(__file__).parent / "figures.txt").read_text(encoding="utf-8")
-SEEN = "every rank has to return the list of the indices that it saw"
+SEEN = "every rank must return the list of the indices that it saw"
 MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: show.timeline([1, 2]), TypeError, "drawn from what launch() returned, and this is of type list"),
+    (lambda: show.timeline([1, 2]), TypeError, "need the results of launch(), not a value of type list"),
     (lambda: show.timeline(token_round(2), axis="wall"), ValueError, '"steps" or "time", not \'wall\''),
-    (lambda: show.collective("all_redcue"), ValueError, "'all_redcue'; these have: broadcast, reduce, all_reduce"),
-    (lambda: show.collectives(8), ValueError, "room for 2 to 4 ranks on a sheet, not 8"),
-    (lambda: show.samples([[0], [1.5]], total=2), TypeError, f"{SEEN}, and rank 1 returned something of type list"),  # type: ignore[list-item]
-    (lambda: show.samples([[0], [10]], total=10), ValueError, "10 samples have indices from 0 to 9, and rank 1 saw 10"),
+    (lambda: show.collective("all_redcue"), ValueError, "'all_redcue'; choose one of broadcast, reduce, all_reduce"),
+    (lambda: show.collectives(8), ValueError, "world_size must be 2, 3 or 4 to fit into the figure, not 8"),
+    (lambda: show.samples([[0], [1.5]], total=2), TypeError, f"{SEEN}, but rank 1"),  # type: ignore[list-item]
+    (lambda: show.samples([[0], [10]], total=10), ValueError, "10 samples go from 0 to 9, but rank 1 saw 10"),
     (
         lambda: show.sharding({"DDP": phases(token_round(2), [], [])}),
         ValueError,
-        "draw for 'DDP': every rank has to log",
+        "draw for 'DDP': every rank must log",
     ),
-    (lambda: show.memory(HELD).save("one.doc"), ValueError, "saved as .png or .svg, and 'one.doc' ends in neither"),
+    (lambda: show.memory(HELD).save("one.doc"), ValueError, "saved as .png or .svg, but 'one.doc' ends in neither"),
 ]
 
 

@@ -152,9 +152,9 @@ def test_which_ranks_wait_for_which_is_what_the_launcher_found() -> None:
     with pytest.raises(WorkersStuck) as stuck:
         launch(some_return, 4, quiet=True)
     assert show.waits(stuck.value).text.splitlines() == [
-        "rank 0 waits for ranks 1, 2 and 3, in barrier",
-        "rank 1 waits for rank 2, in recv",
-        "rank 2 waits for rank 3, in recv",
+        "rank 0 waits for ranks 1, 2 and 3 in barrier",
+        "rank 1 waits for rank 2 in recv",
+        "rank 2 waits for rank 3 in recv",
         "rank 3 has returned",
     ]
 

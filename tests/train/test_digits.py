@@ -137,7 +137,7 @@ def test_a_changed_byte_a_cut_and_a_missing_file_are_named(name: str, folder: Pa
     file, good = folder / mnist.RAW / name, FILES[name]
     for damaged in (good[:-1] + bytes([good[-1] ^ 1]), good[:-5]):
         file.write_bytes(damaged)
-        with pytest.raises(NotMnist, match=f"{name} is damaged, or of another data set"):
+        with pytest.raises(NotMnist, match=f"{name} is damaged, or belongs to another data set"):
             digits(folder=folder)
     file.unlink()
     with pytest.raises(NotMnist, match=f"{name} is missing"):

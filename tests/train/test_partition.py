@@ -93,11 +93,11 @@ def test_ranks_that_cut_their_batches_too_see_each_sample_once_in_batches_of_the
 @pytest.mark.parametrize(
     ("sizes", "sentence"),
     [
-        ([0.3] * 4, "partition sizes add up to 1.2, not to 1"),
-        ([0.33, 0.33, 0.33], "add up to 0.99, not to 1"),
-        ([], "add up to 0, not to 1"),
-        ([1.5, -0.5], r"a number from 0 to 1, not as in \[1.5, -0.5\]"),
-        ([math.nan, 1.0], r"a number from 0 to 1, not as in \[nan, 1.0\]"),
+        ([0.3] * 4, "partition sizes must add up to 1, not 1.2"),
+        ([0.33, 0.33, 0.33], "must add up to 1, not 0.99"),
+        ([], "must add up to 1, not 0"),
+        ([1.5, -0.5], r"must be numbers from 0 to 1, not \[1.5, -0.5\]"),
+        ([math.nan, 1.0], r"must be numbers from 0 to 1, not \[nan, 1.0\]"),
         ([0.25] * 4, "3 samples cannot be divided into 4 partitions"),
     ],
 )

@@ -1,1 +1,1 @@
-"""For authors: run and store lessons with the smallest diff. A new lesson is a copy of `example/`."""
+"""Tools for authors: run lessons and store them with small diffs. To write a new lesson, copy `example/`."""

@@ -1,6 +1,6 @@
-"""Run the broken jobs of the clinic, and keep the files that they leave behind: `python -m tools.authoring clinic`.
+"""Run the broken jobs of the clinic, and store the files that they leave: `python -m tools.authoring clinic`.
 
-A job is `train.py.txt` in its case's folder. The paths of this machine are replaced in everything that is kept.
+A job is `train.py.txt` in its case's folder. Paths of this machine are replaced in all stored files.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import psutil
 
 from ddp_lessons.clinic.clinic_cases import CASES, PROGRAM, Case, case_of
 
-JOB, PACKAGES = "/job", "/usr/lib/python3/site-packages"  # what the kept files say instead of this machine's folders
+JOB, PACKAGES = "/job", "/usr/lib/python3/site-packages"  # replaces this machine's folders in the stored files
 _LONGEST_SECONDS = 120.0
 
 
 def main(cases: Sequence[int]) -> int:
-    """Run the cases with these numbers (none: all), and store what they leave behind."""
+    """Run the cases with these numbers (none: all), and store their files."""
     for case in [case_of(number) for number in cases or CASES]:
         target = case.folder
         with tempfile.TemporaryDirectory() as place:
@@ -43,7 +43,7 @@ def main(cases: Sequence[int]) -> int:
 
 
 def make(case: Case, place: Path) -> list[Path]:
-    """Run one job in an empty folder. Return the files that it left there, with neutral paths."""
+    """Run one job in an empty folder, and return the files that it leaves there, with neutral paths."""
     shutil.copyfile(case.folder / PROGRAM, place / "train.py")
     _KINDS[case.leaves](case, place)
     left = sorted(path.relative_to(place) for path in place.rglob("*") if _is_kept(path.relative_to(place)))
@@ -57,7 +57,7 @@ def _is_kept(file: Path) -> bool:
 
 
 def _start(case: Case, place: Path, *options: str) -> subprocess.Popen[str]:
-    """The job, as its command says, with this Python's torchrun; it writes into a file."""
+    """Start the job with its command and this Python's torchrun; its output goes into a file."""
     words = case.command.split()
     variables = dict(word.split("=", 1) for word in words[: words.index("torchrun")])
     arguments = words[words.index("torchrun") + 1 :]
@@ -69,7 +69,7 @@ def _start(case: Case, place: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def _leave_dumps(case: Case, place: Path) -> None:
-    """Until each rank has written its calls: some end at a timeout, and some would wait for longer."""
+    """Wait until each rank has dumped its calls: some jobs end at a timeout, and others would wait longer."""
     (place / "dumps").mkdir()
     job = _start(case, place)
     until = time.monotonic() + _LONGEST_SECONDS
@@ -80,10 +80,10 @@ def _leave_dumps(case: Case, place: Path) -> None:
 
 
 def _has_calls(dump: Path) -> bool:
-    """Not of a rank that took ten seconds to join the group; its next dump replaces this one."""
+    """Whether the dump has calls. It has none if a rank took ten seconds to join; its next dump replaces this one."""
     try:
         return bool(pickle.loads(dump.read_bytes())["entries"])
-    except (EOFError, pickle.UnpicklingError):  # it is being written
+    except (EOFError, pickle.UnpicklingError):  # it is still being written
         return False
 
 
@@ -93,7 +93,7 @@ def _leave_log(case: Case, place: Path) -> None:
 
 
 def _leave_stacks(case: Case, place: Path) -> None:
-    """Ask each rank for its stack, as `kill -USR1` does, as often as the case has files for it."""
+    """Ask each rank for its stack, as `kill -USR1` does, once for each stack file of the case."""
     job = _start(case, place, "--log-dir=logs", "--redirects=3")
     try:
         earlier: list[dict[int, str]] = []
@@ -108,7 +108,7 @@ def _leave_stacks(case: Case, place: Path) -> None:
 
 
 def _settled(job: subprocess.Popen[str], case: Case, place: Path, earlier: Sequence[dict[int, str]]) -> dict[int, str]:
-    """The stacks as soon as the same ranks wait as two seconds before; another rank has to be in another function."""
+    """Return the stacks once the same ranks have waited for two seconds; other ranks must be in another function."""
     before: set[int] = set()
     until = time.monotonic() + _LONGEST_SECONDS
     while time.monotonic() < until:
@@ -120,11 +120,11 @@ def _settled(job: subprocess.Popen[str], case: Case, place: Path, earlier: Seque
             return stacks
         before = waiting
         time.sleep(2)
-    raise ValueError(f"the ranks of {case.title!r} never waited as expected; look at its train.py.txt")
+    raise ValueError(f"the ranks of {case.title!r} never waited as expected. Next: check its train.py.txt")
 
 
 def _look(job: subprocess.Popen[str], world_size: int, place: Path) -> dict[int, str]:
-    """A new stack of each rank; none before all have printed their first line, because the signal would kill them."""
+    """Get a new stack of each rank; none before all have printed a line, because the signal would kill them."""
     said = [file for file in place.glob("logs/*/attempt_0/*/stdout.log") if file.stat().st_size]
     if len(said) < world_size:
         return {}
@@ -132,12 +132,12 @@ def _look(job: subprocess.Popen[str], world_size: int, place: Path) -> dict[int,
     sizes = {rank: file.stat().st_size for rank, file in files.items()}
     for process in psutil.Process(job.pid).children():
         process.send_signal(signal.SIGUSR1)
-    time.sleep(1)  # a stack comes in several writes
+    time.sleep(1)  # a stack is written in several pieces
     return {rank: file.read_text(encoding="utf-8")[sizes[rank] :] for rank, file in files.items()}
 
 
 def _functions(stack: str) -> str:
-    """The innermost function of the job's own."""
+    """The innermost functions of the job's own code."""
     return next(iter(re.findall(r'train\.py", line \d+ in (\w+)', stack)), "")
 
 
@@ -150,7 +150,7 @@ def _make_neutral(file: Path, place: Path) -> None:
 
 
 def _neutral(thing: Any, place: Path) -> Any:
-    """The same without this machine's folders and names."""
+    """Remove this machine's folders and names from the text."""
     if isinstance(thing, dict):
         return {_neutral(key, place): _neutral(value, place) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):

@@ -1,6 +1,6 @@
-"""Run the experiments that need an NVIDIA GPU, check what they measure, and record it: `make gpu`.
+"""Run the experiments that need an NVIDIA GPU, check their results, and record them: `make gpu`.
 
-The ranks of each are its own, with a time limit, so one that fails or hangs costs only its own recording.
+Each experiment has its own ranks and time limit, so a failure or a hang costs only that recording.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXPERIMENTS: dict[str, Callable[[str], Measured]] = {
 
 def main(experiments: Sequence[str], device: str = "cuda") -> int:
     if unknown := set(experiments) - set(EXPERIMENTS):
-        raise ValueError(f"there is no experiment {min(unknown)!r}; there are {', '.join(EXPERIMENTS)}")
+        raise ValueError(f"there is no experiment {min(unknown)!r}; choose from {', '.join(EXPERIMENTS)}")
     if device == "cuda" and not torch.cuda.device_count():
         print(no_gpu(), file=sys.stderr)
         return 1
@@ -39,11 +39,11 @@ def main(experiments: Sequence[str], device: str = "cuda") -> int:
 
 
 def no_gpu() -> str:
-    """Two lines: what is missing, and what to do."""
+    """Return two lines: what is missing, and what to do."""
     if shutil.which("nvidia-smi") is None:
-        return "make gpu: no NVIDIA GPU on this machine.\nNext: run it on a machine with one. Nothing was recorded."
+        return "make gpu: this machine has no NVIDIA GPU, so nothing was recorded.\nNext: run it on a machine with one."
     unseen = check_gpu()
-    return f"make gpu: torch sees no GPU: {unseen.found}.\nNext: {unseen.remedy} Nothing was recorded."
+    return f"make gpu: {unseen.found}, so nothing was recorded.\nNext: {unseen.remedy}"
 
 
 def run_and_record(name: str, device: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Lessons for Colab and Kaggle: without outputs, and with a cell that installs the package."""
+"""Make lessons for Colab and Kaggle, without outputs and with a cell that installs the package."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ddp_lessons import __version__
 from ddp_lessons.workshop.working_copy import LESSONS, without_outputs
 
 INSTALL = f"""\
-# Installs the course's package if it is missing. On Colab it changes no package that is already here. On Kaggle, first
-# turn on "Internet" in the settings of the notebook; a newer torch is installed, too, which takes minutes. Files that
-# you write here are deleted when the session ends.
+# Installs the course's package if it is missing. On Colab, no installed package is changed. On Kaggle, first turn on
+# "Internet" in the notebook's settings; a newer torch is installed, too, which takes minutes. Files that you write here
+# are deleted when the session ends.
 import importlib.util
 import sys
 

@@ -1,7 +1,7 @@
-"""Run lessons, and store what a reader sees: nothing temporary, and no change without a reason.
+"""Run lessons and store what a reader sees, without temporary outputs and needless changes.
 
-A cell with the same source and the same text as in git keeps its stored outputs, its pictures byte for byte, because
-measured times change the bytes of a picture. *The same* means the same for nbval, which compares the lessons in tests.
+A cell with the same source and text as in git keeps its stored outputs byte for byte, because measured times change a
+figure's bytes. *The same* means the same to nbval, which compares the lessons in tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ddp_lessons.workshop.stored_outputs import FIGURE, as_stored
 from ddp_lessons.workshop.working_copy import LESSONS
 
 LONGEST_CELL_SECONDS = 600
-VIEW = "application/vnd.jupyter.widget-view+json"  # without a kernel, it shows an error instead of the picture
+VIEW = "application/vnd.jupyter.widget-view+json"  # without a kernel, it shows an error instead of the figure
 MAY_DIFFER = "nbval-ignore-output"  # nbval's tag for a cell whose output is not compared
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -34,52 +34,52 @@ METADATA = {
 }
 OF_THE_MOMENT = ("execution", "ExecuteTime", "collapsed", "scrolled", "trusted")  # written by front ends
 NUMBER = re.compile(r"\d[\d.,]*")
-OF_EACH_RUN = re.compile(r"\bh[0-9a-f]{6}-|<metadata>.*?</metadata>")  # made of all that the figure has, also of times
+OF_EACH_RUN = re.compile(r"\bh[0-9a-f]{6}-|<metadata>.*?</metadata>")  # computed from a whole figure, even its times
 files: Any = nbformat
 
 
 class NotStored(Exception):
-    """A lesson did not run to its end, or differs between two runs; the message names the cells."""
+    """A lesson stopped with an error, or two runs differ; the message names the cells."""
 
 
 def main(lessons: Sequence[str], twice: bool, pictures: bool) -> int:
-    """Print the result for each lesson; return 1 if one was not stored."""
+    """Print the result for each lesson, and return 1 if one was not stored."""
     troubles = 0
     for path in chosen(Path.cwd() / "notebooks", lessons):
         began = time.monotonic()
         try:
             said = store(path, twice, pictures)
         except NotStored as trouble:
-            troubles, said = troubles + 1, f"its file is unchanged: {trouble}"
+            troubles, said = troubles + 1, f"not stored, and the file is unchanged: {trouble}"
         print(f"{path.stem} ({time.monotonic() - began:.0f} s): {said}", flush=True)
     return min(troubles, 1)
 
 
 def chosen(folder: Path, wanted: Sequence[str]) -> list[Path]:
-    """Lessons by number ("3", "03") or by a part of the name; without a word all of them."""
+    """Return the lessons chosen by number ("3", "03") or part of the name, or all of them."""
     lessons = sorted(folder.glob(LESSONS))
     found = dict[Path, None]()
     for word in wanted:
         name = Path(word).stem
         fitting = [one for one in lessons if (one.stem[:2] == name.zfill(2) if name.isdigit() else name in one.stem)]
         if not fitting:
-            raise ValueError(f"no lesson is called {word!r}: there are {', '.join(one.stem for one in lessons)}")
+            raise ValueError(f"there is no lesson {word!r}; choose from {', '.join(one.stem for one in lessons)}")
         found |= dict.fromkeys(fitting)
     return list(found) if wanted else lessons
 
 
 def store(path: Path, twice: bool, new_pictures: bool) -> str:
-    """Run one lesson, write its file if it has to change, and return a description of the changes."""
+    """Run one lesson, write its file if something changed, and return a description of the changes."""
     lesson = files.read(path, as_version=4)
     fresh = run(lesson, path.parent.parent)
     if twice:
         again = run(lesson, path.parent.parent)
         if differing := [a.id for a, b in zip(fresh.cells, again.cells, strict=True) if compared(a) != compared(b)]:
-            raise NotStored(f"two runs differ in {', '.join(differing)}. Keep times, process ids and paths out of text")
+            raise NotStored(f"two runs differ in {', '.join(differing)}. Fix: print no times, process ids and paths")
     changed, look_different = take_over(fresh, committed(path) or lesson, new_pictures)
     said = [f"new outputs stored: {', '.join(changed)}"] if changed else []
     if look_different and not new_pictures:
-        said.append(f"pictures look different with the same text, and are not stored: {', '.join(look_different)}")
+        said.append(f"figures changed but their text did not, so not stored: {', '.join(look_different)}")
     text = files.writes(fresh).rstrip("\n") + "\n"
     if text == path.read_text(encoding="utf-8"):
         return "; ".join(["nothing to change", *said])
@@ -88,10 +88,10 @@ def store(path: Path, twice: bool, new_pictures: bool) -> str:
 
 
 def run(lesson: Any, project: Path) -> Any:
-    """A copy of the lesson with the outputs of a reader's kernel in an empty folder.
+    """Return a copy of the lesson with the outputs that a reader's kernel produces in an empty folder.
 
     Raises:
-        NotStored: the lesson did not run to its end.
+        NotStored: a cell raised an error.
     """
     fresh, began = copy.deepcopy(lesson), list[Any]()
     with tempfile.TemporaryDirectory(prefix="lesson-") as folder:
@@ -116,7 +116,7 @@ def run(lesson: Any, project: Path) -> Any:
 
 
 def environment(project: Path) -> dict[str, str]:
-    """Without the author's progress and limits. What can run live is not shown as recorded."""
+    """Return the environment without the author's progress and limits; what can run live must not use recordings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DDP_LESSONS_M")}
     if inherited.get("DDP_LESSONS_RECORDINGS") == "recorded":
         del inherited["DDP_LESSONS_RECORDINGS"]
@@ -125,16 +125,16 @@ def environment(project: Path) -> dict[str, str]:
 
 
 def committed(path: Path) -> Any | None:
-    """The lesson as committed, so that unchanged outputs are restored after a run by hand."""
+    """Return the lesson as committed, so that unchanged outputs are restored after a manual run."""
     command = ["git", "show", f"HEAD:./{path.name}"]
     shown = subprocess.run(command, cwd=path.parent, capture_output=True, encoding="utf-8")
     return files.reads(shown.stdout, as_version=4) if shown.returncode == 0 else None  # else it is a new lesson
 
 
 def take_over(lesson: Any, before: Any, new_pictures: bool) -> tuple[list[str], list[str]]:
-    """Tidy a lesson that ran, and keep its outputs of before where nothing else was printed.
+    """Tidy a lesson that ran, and keep the earlier outputs of cells that printed the same.
 
-    Return the cells with new outputs, and the cells whose pictures look different.
+    Return the cells with new outputs, and the cells whose figures look different.
     """
     known = {cell.id: cell for cell in before.cells if cell.cell_type == "code"}
     changed, look_different = list[str](), list[str]()
@@ -163,7 +163,7 @@ def take_over(lesson: Any, before: Any, new_pictures: bool) -> tuple[list[str], 
 
 
 def tidy(outputs: Sequence[Any]) -> list[Any]:
-    """Without widget views and empty displays, and with text that was printed in pieces as one."""
+    """Remove widget views and empty displays, and join text that was printed in pieces."""
     kept: list[Any] = []
     for output in map(as_stored, copy.deepcopy(list(outputs))):
         output.get("data", {}).pop(VIEW, None)
@@ -176,14 +176,14 @@ def tidy(outputs: Sequence[Any]) -> list[Any]:
 
 
 def kinds_to_see(cell: Any) -> set[str]:
-    """The kinds of output that nbval doesn't compare: figures, and what a tagged cell prints in a page."""
+    """The kinds of output that nbval doesn't compare: figures, and the HTML output of tagged cells."""
     return {FIGURE, "text/html"} if MAY_DIFFER in cell.metadata.get("tags", ()) else {FIGURE}
 
 
 def compared(cell: Any) -> dict[str, list[Any]]:
     """What must be the same in every run, by kind; the order matters only within a kind.
 
-    Of a figure these are its alternative texts without numbers, some of which are measured.
+    For a figure, it is the alternative text without numbers, some of which are measured.
     """
     found, to_see = defaultdict[str, list[Any]](list), kinds_to_see(cell)
     for output in tidy(cell.get("outputs", [])):
@@ -203,5 +203,5 @@ def not_compared(cell: Any) -> list[str]:
 
 
 def looks(cell: Any) -> list[str]:
-    """The shapes and words of pictures, at any position."""
+    """The shapes and words of figures, at any position."""
     return [NUMBER.sub("#", OF_EACH_RUN.sub("", picture)) for picture in not_compared(cell)]

@@ -29,12 +29,12 @@ def main() -> int:
     for name, module in MODULES.items():
         command = commands.add_parser(name)
         command.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
-        if name == asked_for:  # the others need not be imported
+        if name == asked_for:  # without importing the others
             modules[name] = import_module(f"tools.benchmarks.{module}")
             command.description = modules[name].__doc__
             modules[name].add_options(command)
     asked = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that kernels are ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that kernels are stopped
     print(
         f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "
         f"torch {metadata.version('torch')}, load {os.getloadavg()[0]:.1f} before\n"

@@ -1,7 +1,7 @@
-"""One rank of a program, started by hand as torchrun does it, with no help but torch's own.
+"""One rank of a program, started in the way of torchrun, with no help except torch's own.
 
-python -m tools.benchmarks.alone NAME FOLDER SECONDS: unless SECONDS is empty, a monitored_barrier with this timeout is
-put before each of the calls that matter. Moments are noted in the folder. A rank that is through lives on.
+python -m tools.benchmarks.alone NAME FOLDER SECONDS: unless SECONDS is empty, a monitored_barrier with this timeout
+precedes each relevant call. Times are logged in the folder. A rank that has finished stays alive.
 """
 
 import os
@@ -52,7 +52,7 @@ def main(name: str, folder: str, barrier_seconds: str) -> None:
             note("raised")
             raise
         note("ended")
-        time.sleep(3600)  # lives on, as a rank that is through does in a notebook, until it is ended
+        time.sleep(3600)  # stay alive until it is killed, as a rank that has finished does in a notebook
 
 
 if __name__ == "__main__":

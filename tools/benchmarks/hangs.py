@@ -1,4 +1,4 @@
-"""Make every mistake of the catalog: how soon is it reported, is the message right, and what does it leave behind?"""
+"""Make every mistake of the catalog. How soon is it reported, is the message correct, and what is left running?"""
 
 import argparse
 import re
@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", help="only these mistakes (all)")
     parser.add_argument("--ranks", type=int, nargs="+", help="only these world sizes (all that make sense)")
     parser.add_argument("--load", action="store_true", help="keep one core busy at the same time")
-    parser.add_argument("--compare", action="store_true", help="compare eight of them with torch's own tools instead")
+    parser.add_argument("--compare", action="store_true", help="instead, compare eight of them with torch's own tools")
     parser.add_argument("--show", action="store_true", help="also print each message")
 
 
@@ -63,7 +63,7 @@ def measure(asked: argparse.Namespace) -> list[Target]:
     with busy_cores(int(asked.load)):
         findings = list(made(asked))
     if not findings:
-        raise SystemExit("no mistake has this name and this world size")
+        raise SystemExit("there is no mistake with this name and this world size")
     rows = []
     for mistake in dict.fromkeys(finding.mistake for finding in findings):
         some = [finding for finding in findings if finding.mistake is mistake]
@@ -79,14 +79,14 @@ def measure(asked: argparse.Namespace) -> list[Target]:
                 str(sum(finding.left for finding in some)),
             )
         )
-    header = ("mistake", "torch alone", "ranks", "median s", "worst s", "said right", "next right", "left over")
+    header = ("mistake", "torch alone", "ranks", "median s", "worst s", "correct", "next works", "left over")
     print_table(header, rows)
     seconds = [finding.seconds for finding in findings]
     return [
-        Target("from standstill to exception, median", median(seconds), 1.0),
-        Target("from standstill to exception, worst", max(seconds), 2.0),
-        Target("not said right", sum(bool(finding.missing) for finding in findings), 0, ""),
-        Target("next launches that were not right", sum(not finding.is_alive for finding in findings), 0, ""),
+        Target("from hang to exception, median", median(seconds), 1.0),
+        Target("from hang to exception, worst", max(seconds), 2.0),
+        Target("wrong messages", sum(bool(finding.missing) for finding in findings), 0, ""),
+        Target("next launches that failed", sum(not finding.is_alive for finding in findings), 0, ""),
         Target("processes left over", sum(finding.left for finding in findings), 0, ""),
     ]
 
@@ -95,7 +95,7 @@ def made(asked: argparse.Namespace) -> Iterator[Finding]:
     for mistake in (one for one in MISTAKES if not asked.names or one.name in asked.names):
         for world_size in (size for size in mistake.world_sizes if not asked.ranks or size in asked.ranks):
             finding = make(mistake, world_size)
-            lacks = f" lacks {'; '.join(finding.missing)}" if finding.missing else ""
+            lacks = f", lacks {'; '.join(finding.missing)}" if finding.missing else ""
             print(f"{mistake.name}, {world_size} ranks: {finding.seconds:.2f} s{lacks}", file=sys.stderr, flush=True)
             if asked.show:
                 print(finding.ended, end="\n\n")
@@ -133,7 +133,7 @@ def compare(names: Sequence[str]) -> None:
 
 
 class Attempt:
-    """A process for each rank, as under torchrun, until one fails, all have ended, or the time is over."""
+    """A process for each rank, as under torchrun, until one fails, all have ended, or time is up."""
 
     def __init__(self, mistake: Mistake, folder: Path) -> None:
         self.mistake, self.folder = mistake, folder
@@ -170,20 +170,20 @@ class Attempt:
             for rank, process in enumerate(processes):
                 if process.poll() is not None:
                     self.died.setdefault(rank, time.perf_counter())
-            # on a busy machine, a process that has raised may take many seconds to end
+            # on a busy machine, a process may take many seconds to exit after an error
             if self.died or self.moments("raised") or len(self.moments("ended")) == WORLD_SIZE:
                 time.sleep(1)  # the others print their last lines
                 return
             time.sleep(0.05)
 
     def moments(self, *names: str) -> list[float]:
-        """What `benchmarks.alone` noted."""
+        """The times that `benchmarks.alone` logged."""
         notes = [path.read_text().split("\n") for path in self.folder.glob("*.notes")]
         lines = [line.split() for note in notes for line in note if line]
         return [float(moment) for name, moment in lines if name in names]
 
     def standstill(self) -> float:
-        """The last activity of a rank, or now while not all of them have started."""
+        """When the last rank was active, or now if not all of them have started."""
         begun = len(self.moments("began")) == WORLD_SIZE
         return max(self.moments("began", "called", "ended")) if begun else time.perf_counter()
 
@@ -191,7 +191,7 @@ class Attempt:
         raised_at = self.moments("raised")
         if not any(codes) and not raised_at:
             all_ended = len(self.moments("ended")) == WORLD_SIZE
-            return Account(None, "wrong, in silence" if all_ended else f"nothing in {PATIENCE_SECONDS:.0f} s")
+            return Account(None, "silently wrong" if all_ended else f"nothing in {PATIENCE_SECONDS:.0f} s")
         first = min([*raised_at, *(moment for rank, moment in self.died.items() if codes[rank])])
         text = "\n".join((self.folder / f"{rank}.output").read_text(errors="replace") for rank in range(WORLD_SIZE))
         raised = [line for line in text.splitlines() if _RAISED.match(line)]

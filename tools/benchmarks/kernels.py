@@ -1,4 +1,4 @@
-"""A real Jupyter kernel: it takes cells, returns values, and leaves nothing running after `close`."""
+"""A real Jupyter kernel, which runs cells, returns values, and leaves nothing running after `close`."""
 
 import ast
 import time
@@ -20,14 +20,14 @@ GIGABYTE = 1024**3
 
 
 class Family(processes.Family):
-    """What is measured of it."""
+    """The processes of a kernel, and what is measured of them."""
 
     def bytes(self) -> int:
-        """The sum of proportional set sizes: a page shared by ten processes counts as a tenth for each."""
+        """The sum of the proportional set sizes, in which a page shared by ten processes counts a tenth for each."""
         return int(sum(self._each(lambda process: process.memory_full_info().pss)))
 
     def settle(self, limit_seconds: float = 20.0) -> None:
-        """Wait until no process of the family computes, so that one measurement does not disturb the next."""
+        """Wait until no process of the family computes, so that one measurement doesn't disturb the next."""
         deadline = time.monotonic() + limit_seconds
         before, quiet = -1.0, 0
         while quiet < 2 and time.monotonic() < deadline:
@@ -67,11 +67,11 @@ class Kernel:
         self.close()
 
     def send(self, code: str, value: str = "None") -> str:
-        """Start a cell without waiting for it; `value` is an expression to read after it has run."""
+        """Start a cell without waiting for it; `value` is an expression to evaluate after it has run."""
         return self.session.begin(code, allow_stdin=False, user_expressions={"value": value})
 
     def reply_to(self, message_id: str, timeout_seconds: float) -> dict[str, Any] | None:
-        """The reply to a cell, or None if it did not come in time. What cells print is read, as a page would."""
+        """The reply to a cell, or None if there was none in time. Printed output is read, as by a page."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             while self.client.iopub_channel.msg_ready():
@@ -89,7 +89,7 @@ class Kernel:
                 return content
 
     def run(self, code: str, value: str = "None", timeout_seconds: float = 120.0) -> Any:
-        """Run a cell and return the value, which must be a literal."""
+        """Run a cell and return the value of the expression, which must be a literal."""
         reply = self.reply_to(self.send(code, value), timeout_seconds)
         if reply is None:
             raise CellFailed("hang")
@@ -98,7 +98,7 @@ class Kernel:
         return ast.literal_eval(reply["user_expressions"]["value"]["data"]["text/plain"])
 
     def close(self) -> None:
-        """SIGKILL the kernel and all remaining processes."""
+        """Kill the kernel and all remaining processes with SIGKILL."""
         self.session.close()
         self.family.kill()
         self.folder.cleanup()

@@ -1,4 +1,4 @@
-"""Cell to answer, compared with other tools; the first minute of a notebook; the memory of idle ranks."""
+"""Time from a cell to its answer, compared with other tools; a notebook's first minute; the memory of idle ranks."""
 
 import argparse
 import ast
@@ -24,7 +24,7 @@ MANY = 64
 TIMEOUT_SECONDS = 90.0
 READING_SECONDS = 5.0
 IMPORT_OURS = "from ddp_lessons import launch"
-# as a learner types it: the function is one of the notebook
+# as a learner types it, with a function of the notebook
 CELL = (
     f"{IMPORT_OURS}\nimport time\nimport torch\nimport torch.distributed as dist\n\n{inspect.getsource(peers.add_up)}"
 )
@@ -51,7 +51,7 @@ while not got:
 
 @dataclass
 class Times:
-    """Seconds of calls whose answers were right, and what happened in the others."""
+    """The seconds of calls with correct answers, and what happened in the others."""
 
     seconds: list[float] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
@@ -84,14 +84,14 @@ def checked(seconds: float, answers: list[float], world_size: int) -> float:
 
 
 def time_call(kernel: Kernel, call: str, world_size: int, before: str = "") -> float:
-    """Timed inside the kernel."""
+    """Time a call inside the kernel."""
     cell = f"{before}\nimport time\nbegin = time.perf_counter()\ngot = list({call.format(world_size)})\n"
     seconds, got = kernel.run(f"{cell}said = (time.perf_counter() - begin, got)", "said", TIMEOUT_SECONDS)
     return checked(seconds, got, world_size)
 
 
 class Floor:
-    """The process of `python -m tools.benchmarks.peers`, which answers like a kernel's cell."""
+    """The process of `python -m tools.benchmarks.peers`, which answers as a kernel's cell does."""
 
     def __init__(self) -> None:
         self.family = Family()
@@ -127,7 +127,7 @@ class Tool:
     first_cell: str = ""
     needs: str = "torch"
     is_slow: bool = False  # takes part only in a few rounds
-    in_a_row: bool = False  # without the pause before a call, in which a tool may prepare, as while a learner reads
+    in_a_row: bool = False  # without the pause in which a tool may prepare, as while a learner reads
 
     @property
     def is_floor(self) -> bool:
@@ -149,7 +149,7 @@ MP_SPAWN = peer("mp.spawn of a module's function", peers.mp_spawn)
 TOOLS = (
     FLOOR,
     OURS,
-    Tool("ours: launch, straight after another", "launch(add_up, {0})", CELL, in_a_row=True),
+    Tool("ours: launch, right after another", "launch(add_up, {0})", CELL, in_a_row=True),
     Tool('ours: launch, start_method="spawn"', 'launch(add_up, {0}, start_method="spawn")', CELL, is_slow=True),
     peer("plain fork from the kernel", peers.plain_fork, is_slow=False),
     peer("accelerate notebook_launcher", peers.notebook_launcher, "accelerate", is_slow=False),
@@ -178,7 +178,7 @@ class Runner:
         self.place.family.settle()
 
     def call(self, times: Times) -> None:
-        """One call, and a wait until its after-effects are over. After a failure, the tool gets a new kernel."""
+        """Make one call, and wait until its after-effects are over. After a failure, the tool gets a new kernel."""
         fine = times.note(self.seconds)
         self.place.family.settle()
         if not fine:
@@ -195,13 +195,13 @@ class Runner:
 
 
 def contest(world_size: int, rounds: int, slow_rounds: int) -> dict[Tool, Runner]:
-    """The tools take turns, so that changes of the machine affect all of them equally."""
+    """Run the tools in turns, so that changes of the machine affect all of them equally."""
     installed = [tool for tool in TOOLS if importlib.util.find_spec(tool.needs)]
     runners: dict[Tool, Runner] = {}
     try:
         for tool in installed:
             runners[tool] = Runner(tool, world_size)
-        dice = random.Random(0)  # each round has another order, which is always the same
+        dice = random.Random(0)  # each round has a different order, the same in every run
         for number in range(rounds):
             turn = [runner for runner in runners.values() if number < slow_rounds or not runner.tool.is_slow]
             for runner in dice.sample(turn, len(turn)):
@@ -214,7 +214,7 @@ def contest(world_size: int, rounds: int, slow_rounds: int) -> dict[Tool, Runner
 
 
 def print_contest(found: dict[int, dict[Tool, Runner]]) -> list[float | None]:
-    """Return ours compared with the floor, with the best peer, and with mp.spawn, for the larger world size."""
+    """Print our times, and return them relative to the floor, the best peer and mp.spawn, with more ranks."""
     larger = {tool: runner.later for tool, runner in found[LARGER].items()}
     known = [times.median for tool, times in larger.items() if not tool.is_ours and not tool.is_floor]
     best = min((seconds for seconds in known if seconds is not None), default=None)
@@ -241,7 +241,7 @@ def ratio(seconds: float | None, reference: float | None) -> float | None:
 
 
 def time_import(statement: str) -> float:
-    """In a new process, without the start and the end of Python itself."""
+    """Time an import in a new process, without Python's own startup and exit."""
     program = f"import time; begin = time.perf_counter(); {statement}; print(time.perf_counter() - begin)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
@@ -250,7 +250,7 @@ def time_import(statement: str) -> float:
 
 
 def after(first_cell: str, call: str, world_size: int = LARGER, reading_seconds: float = 0.0) -> Generator[float]:
-    """The same call again and again in a new kernel, with pauses."""
+    """Repeat the same call in a new kernel, with pauses."""
     with Kernel() as kernel:
         kernel.run(first_cell)
         time.sleep(reading_seconds)
@@ -269,15 +269,15 @@ def time_first_cell(before: str) -> float:
 
 
 def beginnings(times: int) -> dict[str, Times]:
-    """Each in a new process or kernel."""
+    """Measure how a notebook begins, each time in a new process or kernel."""
     found: dict[str, Times] = {}
 
     def note(title: str, measure: Callable[[], float]) -> None:
         found.setdefault(title, Times()).note(measure)
 
     for _ in range(times):
-        note("import torch, fresh process", lambda: time_import("import torch"))
-        note(f"{IMPORT_OURS}, fresh process", lambda: time_import(IMPORT_OURS))
+        note("import torch, new process", lambda: time_import("import torch"))
+        note(f"{IMPORT_OURS}, new process", lambda: time_import(IMPORT_OURS))
         note(f"a whole first cell: both imports and a launch of {LARGER}", lambda: time_first_cell(""))
         note(f"first launch of {LARGER}, right after the import", lambda: time_first_cell("import torch"))
         launches = after(CELL, OURS.call, reading_seconds=READING_SECONDS)
@@ -295,7 +295,7 @@ def beginnings(times: int) -> dict[str, Times]:
             for _ in range(10):
                 note(f"a cell of {LARGER} standing ranks with an all_reduce", lambda: float(kernel.run(timed, "said")))  # noqa: B023
     rows = [(title, one.words(), one.spread(), str(len(one.seconds))) for title, one in found.items()]
-    print_table(("the beginning of a notebook, seconds", "median", "min-max", "times"), rows)
+    print_table(("the start of a notebook, seconds", "median", "min-max", "times"), rows)
     return found
 
 
@@ -318,7 +318,7 @@ def floor_with_idle(count: int) -> int:
 
 
 def idle_megabytes() -> float:
-    """Print the memory of idle ranks; return that of each further rank of ours: the slope of a line through all."""
+    """Print the memory of idle ranks, and return that of each additional rank of ours: the slope of a fitted line."""
     ways: dict[str, tuple[tuple[int, ...], Callable[[int], int]]] = {
         "ours: Workers": ((1, 2, 4, 8), lambda count: kernel_with_idle(CELL, IDLE_OURS, count)),
         "mp.spawn": ((1, 2, 4), lambda count: kernel_with_idle("", IDLE_SPAWN, count)),
@@ -330,24 +330,24 @@ def idle_megabytes() -> float:
         slopes.append(linear_regression(list(megabytes), list(megabytes.values())).slope)
         cells = [f"{megabytes[count]:.0f}" if count in megabytes else "" for count in (1, 2, 4, 8)]
         rows.append([title, *cells, f"{slopes[-1]:.1f}"])
-    print_table(("kernel and all its processes, MB", *(f"{n} idle" for n in (1, 2, 4, 8)), "each further rank"), rows)
+    print_table(("kernel and all its processes, MB", *(f"{n} idle" for n in (1, 2, 4, 8)), "each added rank"), rows)
     return slopes[0]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quick", action="store_true", help="few repetitions, for a quick test")
+    parser.add_argument("--quick", action="store_true", help="only a few repetitions, for a quick test")
 
 
 def measure(asked: argparse.Namespace) -> list[Target]:
     rounds, slow_rounds, fresh_starts = (4, 1, 1) if asked.quick else (20, 2, 3)
     found = {}
     for world_size in WORLD_SIZES:
-        print(f"launches of {world_size}, some minutes...", file=sys.stderr, flush=True)
+        print(f"launches of {world_size} ranks, which takes some minutes...", file=sys.stderr, flush=True)
         found[world_size] = contest(world_size, rounds, slow_rounds)
     floor, best, spawn = print_contest(found)
     import_torch, import_ours, _, at_once, reading, later, many, standing = beginnings(fresh_starts).values()
     further = idle_megabytes()
-    # the upper quartile above the median: no target can be checked more precisely than that
+    # the upper quartile minus the median: targets can't be checked more precisely
     noise = quantiles(later.seconds, n=4)[-1] / median(later.seconds) if len(later.seconds) > 1 else None
     allowed = None if import_torch.median is None else import_torch.median + 0.3
     return [
@@ -359,5 +359,5 @@ def measure(asked: argparse.Namespace) -> list[Target]:
         Target("first launch after 5 s of reading / a later one", ratio(reading.median, later.median), noise, "x"),
         Target("a cell of standing ranks with an all_reduce", standing.median, 0.012),
         Target(f"launch of {MANY}", many.median, 2.5),
-        Target("each further idle rank", further, 7, "MB"),
+        Target("each added idle rank", further, 7, "MB"),
     ]

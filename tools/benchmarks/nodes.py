@@ -1,7 +1,7 @@
-"""What a wrong set-up of several nodes reports, and after how many seconds.
+"""What is reported if several nodes are set up wrongly, and after how many seconds.
 
-torchrun is unchanged, with its own timeouts. Each mistake has its own two nodes.
-With --keep, lesson 14 shows the table.
+torchrun is unchanged, with its own timeouts. Each mistake gets its own two nodes.
+With --keep, the table is stored for lesson 14.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def port_is_taken(machines: Machines, script: str) -> Attempt:
 
 
 def names_at_loopback(machines: Machines, script: str) -> Attempt:
-    """As on many systems: each node's own name resolves to loopback."""
+    """Let each node's own name resolve to loopback, as on many systems."""
     for number, (own, other) in enumerate([("machine0", "10.77.0.2 machine1"), ("machine1", "10.77.0.1 machine0")]):
         hosts = f"{script}.hosts{number}"
         Path(hosts).write_text(f"127.0.0.1 localhost\n127.0.1.1 {own}\n{other}\n")
@@ -89,11 +89,11 @@ def in_the_middle(lose: Callable[[Machines], None], limit: str = "") -> Trouble:
 
 
 TROUBLES_TRIED: dict[str, Trouble] = {
-    "nothing is wrong": with_options(MEET, MEET),
+    "none": with_options(MEET, MEET),
     "GLOO_SOCKET_IFNAME=eth7: no such interface": with_options(MEET, MEET, {"GLOO_SOCKET_IFNAME": "eth7"}),
     "GLOO_SOCKET_IFNAME=lo: loopback": with_options(MEET, MEET, {"GLOO_SOCKET_IFNAME": "lo"}),
-    "own names lead to 127.0.1.1": names_at_loopback,
-    "an address that no machine has": with_options(MEET, MEET.replace("machine0", "10.77.0.99")),
+    "own names resolve to 127.0.1.1": names_at_loopback,
+    "an unused address": with_options(MEET, MEET.replace("machine0", "10.77.0.99")),
     "a host name that does not resolve": with_options(MEET, MEET.replace("machine0", "machine7")),
     "another port on machine 1": with_options(MEET, MEET.replace("29400", "29401")),
     "no torchrun on machine 0": alone,
@@ -102,14 +102,14 @@ TROUBLES_TRIED: dict[str, Trouble] = {
     "another --rdzv-id on machine 1": with_options(MEET, f"{MEET} --rdzv-id=other"),
     "no rendezvous, only --nnodes=2": with_options("", ""),
     "network link cut while training": in_the_middle(lambda machines: machines.cut(1)),
-    "the same, with timeout=10 seconds": in_the_middle(lambda machines: machines.cut(1), "10"),
-    # a node without power would be silent, as with a cut link; here the system is alive and closes the connections
+    "the same with timeout=10 seconds": in_the_middle(lambda machines: machines.cut(1), "10"),
+    # a node without power would be silent, as with a cut link; here the system still runs and closes the connections
     "all processes on machine 1 killed while training": in_the_middle(lambda machines: machines.power_off(1)),
 }
 
 
 def try_out(name: str) -> tuple[str, str, str]:
-    """The mistake, the seconds since it was made until the first message, and this message."""
+    """Return the mistake, the seconds from the mistake to the first message, and the message."""
     with tempfile.TemporaryDirectory() as folder, Machines(2) as machines:
         script = Path(folder) / "steps.py"
         script.write_text(SCRIPT)
@@ -118,9 +118,9 @@ def try_out(name: str) -> tuple[str, str, str]:
     complaints = [complaint for machine in (0, 1) if (complaint := attempt.complaint(machine))]
     found = [complaint for complaint in complaints if complaint.seconds < LIMIT_SECONDS]  # later: we ended it
     if attempt.statuses == (0, 0):
-        return name, f"{attempt.seconds:.0f} s", "it is done"
+        return name, f"{attempt.seconds:.0f} s", "completed"
     if not found:
-        return name, f"not in {LIMIT_SECONDS:.0f} s", "nothing at all"
+        return name, f"not in {LIMIT_SECONDS:.0f} s", "no message"
     first = min(found, key=lambda said: said.seconds)
     return name, f"{first.seconds:.0f} s", shortened(first.line)
 
@@ -132,7 +132,7 @@ def shortened(line: str) -> str:
 
 
 def left_aligned(rows: list[tuple[str, str, str]]) -> str:
-    """Narrow enough for a notebook: long messages go on below in their column."""
+    """Format a table narrow enough for a notebook, in which long messages wrap in their column."""
     before = max(len(name) for name, _, _ in rows), max(len(after) for _, after, _ in rows)
     widths = (*before, MOST_LETTERS - sum(before) - 4)
     lines = [["-" * width for width in widths]]
@@ -144,15 +144,15 @@ def left_aligned(rows: list[tuple[str, str, str]]) -> str:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", action="store_true", help="store it as the table that the lesson shows")
-    parser.add_argument("--at-once", type=int, default=3, metavar="N", help="number of mistakes at the same time (3)")
-    parser.add_argument("--only", default="", metavar="WORDS", help="only mistakes with these words in their name")
+    parser.add_argument("--keep", action="store_true", help="store the table for lesson 14")
+    parser.add_argument("--at-once", type=int, default=3, metavar="N", help="mistakes at the same time (3)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="only mistakes with this in their name")
 
 
 def measure(asked: argparse.Namespace) -> list[Target]:
     with ThreadPoolExecutor(asked.at_once) as pool:
         rows = list(pool.map(try_out, [name for name in TROUBLES_TRIED if asked.only in name]))
-    text = left_aligned([("what is wrong", "said after", "first words"), *rows])
+    text = left_aligned([("mistake", "reported", "first message"), *rows])
     print(text)
     if asked.keep:
         TROUBLES.write_text(text + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The other ways to start ranks, each as small as its tool allows, and ours.
+"""The other ways to start ranks, each as short as its tool allows, and ours.
 
-Every rank adds its number in one all_reduce. A function here starts the ranks and returns each one's sum.
+Every rank adds its rank in one all_reduce. A function here starts the ranks and returns each one's sum.
 `python -m tools.benchmarks.peers FOLDER` is the script that torchrun starts; without FOLDER it is the floor.
 """
 
@@ -25,7 +25,7 @@ def add_up(rank: int, world_size: int) -> float:
 
 
 def join_and_add(rank: int, world_size: int, folder: str, port: int = 0) -> None:
-    """For tools that return nothing, and choose no port unless it is 0: the sum goes into a file."""
+    """Join, add up, and write the sum to a file, for tools that return nothing. With port 0, the tool chooses one."""
     if port:
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=world_size)
@@ -74,7 +74,7 @@ def mp_spawn(world_size: int) -> list[float]:
 
 
 def notebook_launcher(world_size: int) -> list[float]:
-    """accelerate's, which forks the kernel; with a free port each time, because its own stays in use."""
+    """accelerate's launcher, which forks the kernel; with a new free port each time, because its own stays in use."""
     from accelerate import notebook_launcher as start  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     with tempfile.TemporaryDirectory() as folder:
@@ -107,8 +107,8 @@ def add_up_as_member() -> float:
 def floor() -> None:
     """Fork from a process that only imported torch, join by a file, add once, and answer through a pipe.
 
-    It catches, shows and supervises nothing, so no launcher of new processes can be much faster. A number on stdin
-    starts so many ranks, and the next line ends them. The seconds until the last answer don't include that.
+    It handles no errors, shows no output and supervises nothing, so no launcher of new processes can be much faster. A
+    number on stdin starts this many ranks, and the next line ends them, which the measured seconds don't include.
     """
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +125,7 @@ def floor() -> None:
 
 
 def fork_rank(rank: int, world_size: int, meeting: str) -> tuple[int, int, int]:
-    """The process, the pipe for its answer, and the pipe that it waits for."""
+    """Fork a rank, and return its process, the pipe for its answer, and the pipe on which it waits."""
     answer, write = os.pipe()
     wait, stay = os.pipe()
     process = os.fork()

@@ -1,4 +1,4 @@
-"""The cost of recording, and a ring all-reduce of Python functions compared with gloo's."""
+"""The cost of recording, and our hand-written ring all-reduce compared with gloo's."""
 
 import argparse
 import time
@@ -23,7 +23,7 @@ RING_RANKS = 4
 
 @contextmanager
 def busy_cores(cores: int) -> Iterator[None]:
-    """Processes that keep so many cores busy."""
+    """Keep this many cores busy."""
     busy = [Popen([executable, "-c", "while True: pass"]) for _ in range(cores)]
     try:
         yield
@@ -34,7 +34,7 @@ def busy_cores(cores: int) -> Iterator[None]:
 
 
 def time_calls(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
-    """Calls with and without recording, in turns, in one process. Counts only this thread's CPU time."""
+    """Time calls with and without recording, in turns, in one process. Only this thread's CPU time counts."""
     from ddp_lessons.run.recording.interception import install, uninstall
 
     tensor = torch.zeros(4)
@@ -51,7 +51,7 @@ def time_calls(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
 
 
 def time_steps(rank: int, world_size: int, steps: int) -> float:
-    """Training steps on images of MNIST's size, with one call per parameter to average its gradient."""
+    """Time training steps on images of MNIST's size, with one call per parameter to average its gradient."""
     model = nn.Sequential(
         *(nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(320, 50), nn.ReLU(), nn.Linear(50, 10)),
@@ -73,7 +73,7 @@ def time_steps(rank: int, world_size: int, steps: int) -> float:
 
 
 def time_ring(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
-    """Gloo's and ours in turns, from barrier to barrier. The results are compared."""
+    """Time gloo's ring and ours in turns, from barrier to barrier, and compare the results."""
     taken: dict[str, list[float]] = {"gloo": [], "ring": []}
     for number in range(rounds + 1):
         for name, all_reduce in (("gloo", dist.all_reduce), ("ring", ring_all_reduce)):
@@ -93,7 +93,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(asked: argparse.Namespace) -> list[Target]:
-    # a processor that sleeps whenever a rank waits is slow afterwards, so keep one awake
+    # keep one core awake: a processor that sleeps while a rank waits is slow afterwards
     with busy_cores(1):
         recorded, bare = launch(time_calls, 1, 10 * asked.rounds, quiet=True)[0]
     training = launch(time_steps, 2, 10 * asked.rounds, quiet=True)
@@ -105,12 +105,12 @@ def measure(asked: argparse.Namespace) -> list[Target]:
         (f"a training step, {calls} calls", f"{step * 1e3:.1f} ms"),
         ("recording, share of that step", f"{per_call * calls / step:.2%}"),
         (f"gloo's all_reduce, {RING_BYTES // 1_000_000} MB, {RING_RANKS} ranks", f"{gloo * 1e3:.1f} ms"),
-        ("the ring by hand", f"{ring * 1e3:.1f} ms"),
-        ("speed of the ring, gloo's being 1", f"{gloo / ring:.2f}"),
+        ("our hand-written ring", f"{ring * 1e3:.1f} ms"),
+        ("speed of our ring / gloo", f"{gloo / ring:.2f}"),
     ]
-    print_table(("what ranks say", "measured"), rows)
+    print_table(("per rank", "measured"), rows)
     return [
         Target("recording, per call", per_call * 1e6, 5, "us"),
         Target("recording, share of a step", 100 * per_call * calls / step, 2, "%"),
-        Target("the ring by hand / gloo: at least", gloo / ring, 0.8, "x"),
+        Target("our ring / gloo: at least", gloo / ring, 0.8, "x"),
     ]

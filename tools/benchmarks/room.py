@@ -1,6 +1,6 @@
-"""Many learners on one machine: real kernels that run whole lessons at once, as fast as a learner can click.
+"""Many learners on one machine: real kernels that run whole lessons at the same time, as fast as a learner can click.
 
-After its lesson, every learner submits the right answer to each exercise, which must pass even on a slow machine.
+After its lesson, every learner submits a correct answer to each exercise, which must pass even on a slow machine.
 """
 
 import argparse
@@ -41,7 +41,7 @@ EXERCISE = re.compile(r"^check\.(\w+)\((\w+)\)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Step:
-    """One cell, and an expression to read after it."""
+    """A cell, and an expression to evaluate after it."""
 
     what: str
     source: str
@@ -92,7 +92,7 @@ class Learner:
         if step.value == "_seconds":
             self.seconds = [float(number) for number in re.findall(r"[\d.]+", text)]
         elif step.value != "None" and text != "''":
-            self.fail(f"a right answer was refused: {text}")
+            self.fail(f"a correct answer was rejected: {text}")
 
     def give_up(self, why: str) -> None:
         self.fail(why)
@@ -103,7 +103,7 @@ class Learner:
 
 
 def steps_of(lesson: int) -> list[Step]:
-    """Each code cell of the lesson, then the right answers to its exercises, then the times."""
+    """The code cells of the lesson, then correct answers to its exercises, then the times."""
     (path,) = (ROOT / "notebooks").glob(f"{lesson:02}_*.ipynb")
     cells = nbformat.read(path, as_version=4).cells  # type: ignore[no-untyped-call]
     steps = [
@@ -129,7 +129,7 @@ def right_answer(exercise: str) -> list[Step]:
 
 
 class Watch:
-    """Inside the `with`, it notes peaks; below 1 GiB of free memory it ends all families."""
+    """Inside the `with`, record peaks, and stop all kernels if less than 1 GiB of memory is free."""
 
     def __init__(self) -> None:
         self.families: list[Family] = []
@@ -154,7 +154,7 @@ class Watch:
                     family.kill()
 
     def weigh(self) -> None:
-        """Rarely, because reading the memory of hundreds of processes slows down the kernels."""
+        """Measure memory, but rarely, because reading it from hundreds of processes slows down the kernels."""
         while not self.over.wait(5.0):
             families = list(self.families)
             self.heaviest = max(self.heaviest, sum(family.bytes() for family in families))
@@ -164,7 +164,7 @@ class Watch:
 def run_lessons(asked: argparse.Namespace, watch: Watch) -> list[Learner]:
     with ExitStack() as closing:
         variables = {"DDP_LESSONS_PROGRESS": "off"}
-        if not asked.without_seed:  # else as set by `python -m ddp_lessons room`
+        if not asked.without_seed:  # otherwise, as set by `python -m ddp_lessons room`
             watch.families.append(seeds := Family())
             os.environ.update(seeds.environment)
             seed = closing.enter_context(Seed())
@@ -185,7 +185,7 @@ def run_lessons(asked: argparse.Namespace, watch: Watch) -> list[Learner]:
                 learner.look()
                 learner.took = time.monotonic() - begin
                 if learner.took > asked.limit:
-                    learner.give_up(f"not done after {asked.limit:g} s")
+                    learner.give_up(f"not finished after {asked.limit:g} s")
             time.sleep(0.1)
     return room
 
@@ -196,9 +196,9 @@ def middle_and_worst(seconds: list[float]) -> str:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernels", nargs="?", type=int, default=30, help="number of learners (30)")
-    parser.add_argument("--lessons", nargs="+", type=int, metavar="N", default=[3, 8], help="in turn (3 8)")
-    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="for all lessons (3600)")
-    parser.add_argument("--without-seed", action="store_true", help="let each kernel import torch for its template")
+    parser.add_argument("--lessons", nargs="+", type=int, metavar="N", default=[3, 8], help="lessons, in turn (3 8)")
+    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="time limit (3600)")
+    parser.add_argument("--without-seed", action="store_true", help="let each kernel import torch itself")
 
 
 def measure(asked: argparse.Namespace) -> list[Target]:
@@ -206,24 +206,24 @@ def measure(asked: argparse.Namespace) -> list[Target]:
         room = run_lessons(asked, watch)
     failures = [failure for learner in room for failure in learner.failures]
     if watch.ran_out:
-        failures.append("Stopped: less than 1 GiB was available on this machine. Try fewer kernels.")
+        failures.append("Stopped: this machine had less than 1 GiB of memory left. Next: use fewer kernels.")
     rows: list[tuple[str, str]] = []
     for lesson in asked.lessons:
         some = [learner for learner in room if learner.lesson == lesson]
         cells = sum(step.what.startswith("cell") for step in steps_of(lesson))
         launches = [each for learner in some for each in learner.seconds]
         rows += [
-            (f"lesson {lesson}: learners, cells of each", f"{len(some)}, {cells}"),
-            (f"lesson {lesson}: a launch", middle_and_worst(launches)),
-            (f"lesson {lesson}: the whole", middle_and_worst([learner.took for learner in some])),
+            (f"lesson {lesson}: learners, cells", f"{len(some)}, {cells}"),
+            (f"lesson {lesson}: time of a launch", middle_and_worst(launches)),
+            (f"lesson {lesson}: time of the lesson", middle_and_worst([learner.took for learner in some])),
         ]
     heaviest, peak = watch.heaviest / GIGABYTE, (watch.before - watch.least) / GIGABYTE
     rows += [
         ("failures", str(len(failures))),
-        ("all done after", f"{max((learner.took for learner in room), default=0):.0f} s"),
-        ("processes at most", str(watch.most_processes)),
+        ("total time", f"{max((learner.took for learner in room), default=0):.0f} s"),
+        ("peak number of processes", str(watch.most_processes)),
         ("peak of the sum of proportional set sizes", f"{heaviest:.1f} GiB"),
-        ("peak of the machine's used memory, above before", f"{peak:.1f} GiB"),
+        ("peak increase of the machine's used memory", f"{peak:.1f} GiB"),
     ]
     print(f"{psutil.virtual_memory().total / GIGABYTE:.0f} GiB of memory\n")
     print_table((f"{asked.kernels} kernels", ""), rows)
@@ -233,5 +233,5 @@ def measure(asked: argparse.Namespace) -> list[Target]:
         Target("peak of the sum of proportional set sizes", heaviest or None, 20, "GiB"),
         Target("peak of used memory", peak, 20, "GiB"),
         Target("failures", len(failures), 0, ""),
-        Target("learners that did not come", asked.kernels - len(room), 0, ""),
+        Target("learners that did not start", asked.kernels - len(room), 0, ""),
     ]

@@ -1,4 +1,4 @@
-"""Tables of plain text, and targets."""
+"""Plain-text tables, and targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ _DIGITS = {"s": ".3f", "x": ".3f", "MB": ".1f", "GiB": ".1f", "%": ".2f", "us": 
 
 @dataclass(frozen=True)
 class Target:
-    """A number and its limit: the largest that it may be, or the smallest if the claim ends with "at least"."""
+    """A number and its limit: the maximum, or the minimum if the claim ends with "at least"."""
 
     claim: str
     measured: float | None
@@ -30,7 +30,7 @@ class Target:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column is left-aligned, the others, which mostly are numbers, right-aligned."""
+    """Print a table with a left-aligned first column and right-aligned others, which are mostly numbers."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     for first, *rest in (header, ["-" * width for width in widths], *rows):
         numbers = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))

@@ -1,4 +1,4 @@
-"""Train on digits: accuracy, throughput, and a comparison with two processes that don't communicate."""
+"""Train on MNIST: accuracy, throughput, and a comparison with two processes that don't communicate."""
 
 import argparse
 import multiprocessing
@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 1800.0
 
 
 def learn(rank: int, world_size: int, notes: bool, seed: int, training: Digits, test: Digits) -> dict[int, float]:
-    """The test accuracy after some epochs, of ours or of the notes' program with its settings."""
+    """Return the test accuracy after some epochs, of our program or of the notes' program with its settings."""
     torch.manual_seed(seed)
     model = DistributedDataParallel(Net() if notes else QuickNet())
     optimizer = SGD(model.parameters(), lr=0.01 if notes else 0.05, momentum=0.5 if notes else 0.9)
@@ -67,7 +67,7 @@ class Pictures(Dataset[Any]):
 
 
 def epoch_of_the_notes(data: Digits) -> float:
-    """Seconds of an epoch in one process and one thread, through a DataLoader."""
+    """Time an epoch in one process and one thread, with a DataLoader."""
     torch.set_num_threads(1)
     loader = DataLoader(Pictures(data), batch_size=BATCH, shuffle=True)
     model = Net()
@@ -86,7 +86,7 @@ def with_ddp(model: nn.Module, data: Digits, rank: int) -> None:
 
 
 def with_one_number(model: nn.Module, data: Digits, rank: int) -> None:
-    """The minimal cost of synchronization here: in each step, the ranks exchange one number."""
+    """The minimal cost of synchronization: in each step, the ranks exchange one number."""
     number, optimizer = torch.zeros(1), SGD(model.parameters(), lr=0.01, momentum=0.5)
 
     def wait_for_the_others(model: nn.Module) -> None:
@@ -96,7 +96,7 @@ def with_one_number(model: nn.Module, data: Digits, rank: int) -> None:
 
 
 def apart(model: nn.Module, data: Digits, rank: int) -> None:
-    """As much work as one of two ranks has, without communication."""
+    """The work of one of two ranks, without communication."""
     half = GlobalBatches(data.first(len(data) // RANKS), BATCH // RANKS, seed=rank)
     train_alone(model, half, SGD(model.parameters(), lr=0.01, momentum=0.5), 0)
 
@@ -110,7 +110,7 @@ def timed_epoch(rank: int, world_size: int, train: Callable[[nn.Module, Digits, 
 
 
 def alone(data: Digits) -> float:
-    """As in the notes, without our launcher."""
+    """Train as in the notes, without our launcher."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(epoch_of_the_notes, data).result()
 
@@ -119,7 +119,7 @@ def on_ranks(train: Callable[[nn.Module, Digits, int], None], data: Digits, join
     return max(launch(timed_epoch, RANKS, train, data, join=join, quiet=True, timeout_seconds=PATIENCE_SECONDS))
 
 
-NOTES, DDP, APART = "the notes' program, one process", f"DDP, {RANKS} ranks", f"{RANKS} processes that do not talk"
+NOTES, DDP, APART = "the notes' program, one process", f"DDP, {RANKS} ranks", f"{RANKS} independent processes"
 WAYS: dict[str, Callable[[Digits], float]] = {
     NOTES: alone,
     DDP: lambda data: on_ranks(with_ddp, data),
@@ -134,29 +134,29 @@ def ratio(these: list[float], those: list[float]) -> float:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seeds", type=int, default=3, help="number of complete training runs (3; 0: only times)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of timed epochs (5)")
+    parser.add_argument("--seeds", type=int, default=3, help="number of training runs (3; 0: only times)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of timed rounds (5)")
     parser.add_argument("--samples", type=int, help="number of training images (all)")
 
 
 def measure(asked: argparse.Namespace) -> list[Target]:
     training, test = digits(samples=asked.samples), digits(train=False)
-    print(f"MNIST, {len(training):,} images to learn from, {len(test):,} to test with\n")
+    print(f"MNIST, {len(training):,} training images, {len(test):,} test images\n")
     taken: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(asked.rounds):  # in turns, so that other load affects all equally
         for name, seconds in WAYS.items():
             taken[name].append(seconds(training))
     targets = [
         Target("an epoch with DDP / the notes' program", ratio(taken[DDP], taken[NOTES]), 0.4, "x"),
-        Target("DDP / processes that do not talk: at least", ratio(taken[APART], taken[DDP]), 0.85, "x"),
+        Target("DDP / independent processes: at least", ratio(taken[APART], taken[DDP]), 0.85, "x"),
     ]
     ours, rows = list[dict[int, float]](), []
-    for notes, name in ((False, "ours"), (True, "the notes', repaired")):
+    for notes, name in ((False, "ours"), (True, "the notes', fixed")):
         for seed in range(asked.seeds):
             options = (notes, seed, training, test)
             accuracy = launch(learn, RANKS, *options, quiet=True, timeout_seconds=PATIENCE_SECONDS)[0]
             ours += [] if notes else [accuracy]
-            rows.append((name, str(seed), *(f"{100 * accuracy[epoch]:.2f} %" for epoch in (SHORT, LONG))))
+            rows.append((name, str(seed), *(f"{100 * accuracy[epoch]:.2f}%" for epoch in (SHORT, LONG))))
     if rows:
         print_table(("program", "seed", f"after {SHORT} epochs", f"after {LONG}"), rows)
         for epoch, least in ((SHORT, 98), (LONG, 98.5)):
@@ -164,7 +164,7 @@ def measure(asked: argparse.Namespace) -> list[Target]:
             targets.append(Target(f"accuracy after {epoch} epochs, worst seed: at least", worst, least, "%"))
     images = len(training)
     print_table(
-        (f"an epoch of {images:,} images", "median s", "min-max", "images per s", "of those apart"),
+        (f"an epoch of {images:,} images", "median s", "min-max", "images per s", "/ independent"),
         [
             (
                 name,

@@ -1,4 +1,4 @@
-"""`make offline`: let pip fetch the wheels of each system and Python, and write the folder that installs them."""
+"""`make offline`: download the wheels for each system and Python version into a folder that installs them."""
 
 from __future__ import annotations
 
@@ -22,22 +22,30 @@ HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 TESTED = PROJECT / "requirements.txt"
 EXTRAS = ("lab", "test")
-PAIR = ("torch", "torchvision")  # what `--without torch` leaves out, with everything that only these two need
-TORCH_INDEX = "https://download.pytorch.org/whl/"  # and the kind of build: cpu, cu130, ...
+PAIR = ("torch", "torchvision")  # what `--without torch` leaves out, with their own dependencies
+TORCH_INDEX = "https://download.pytorch.org/whl/"  # followed by the kind of build: cpu, cu130, ...
 
 
 class NotPacked(Exception):
-    """The folder could not be built; the message says why, and what to do."""
+    """The folder could not be built; the message says why and what to do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.offline", description=__doc__)
-    parser.add_argument("--for", dest="systems", action="append", choices=SYSTEMS, help="repeatable (this system)")
-    parser.add_argument("--python", dest="pythons", action="append", choices=PYTHONS, help="repeatable (this Python)")
+    parser.add_argument(
+        "--for",
+        dest="systems",
+        action="append",
+        choices=SYSTEMS,
+        help="system, repeatable (default: this one)",
+    )
+    parser.add_argument(
+        "--python", dest="pythons", action="append", choices=PYTHONS, help="version, repeatable (default: this one)"
+    )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--torch", metavar="KIND", help="cpu: the CPU build, from PyTorch's own server")
-    which.add_argument("--without", choices=["torch"], help="torch: participants have torch and torchvision already")
-    parser.add_argument("--tar", choices=["yes"], help="yes: also write the folder as one file")
+    which.add_argument("--torch", metavar="KIND", help="kind of torch build from PyTorch's server, such as cpu")
+    which.add_argument("--without", choices=["torch"], help="torch: leave out torch and torchvision")
+    parser.add_argument("--tar", choices=["yes"], help="yes: also pack the folder into one .tar file")
     parser.add_argument("--folder", type=Path, default=PROJECT / "dist" / "ddp-lessons-offline", help="target folder")
     chosen = parser.parse_args(arguments)
     try:
@@ -47,10 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n{refusal}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. Run it again: pip keeps what it has downloaded in its cache.", file=sys.stderr)
+        print("\nStopped. Run it again: pip's cache keeps what was downloaded.", file=sys.stderr)
         return 1
     if chosen.tar:
-        print(f"Writing {chosen.folder}.tar, the folder as one file...", flush=True)
+        print(f"Packing the folder into {chosen.folder}.tar...", flush=True)
         shutil.make_archive(str(chosen.folder), "tar", chosen.folder.parent, chosen.folder.name)
     return 0
 
@@ -65,7 +73,7 @@ def write_folder(folder: Path, machines: list[tuple[str, str]], kind: str | None
     left_out = [f"# without {line}" for name, line in requirements().items() if name in without]
     wanted = {own}
     for system, python in machines:
-        print(f"\nFetching the wheels of {SYSTEMS[system].words} for Python {python}...", flush=True)
+        print(f"\nDownloading the wheels for {SYSTEMS[system].words}, Python {python}...", flush=True)
         with tempfile.TemporaryDirectory(dir=folder) as fetched:
             fetch(system, python, [line for name, line in requirements().items() if name not in without], kind, fetched)
             files = [own, *(take(file, wheels) for file in sorted(Path(fetched).iterdir()))]
@@ -81,10 +89,10 @@ def write_folder(folder: Path, machines: list[tuple[str, str]], kind: str | None
     for system, python in machines:
         print(f"  {SYSTEMS[system].words}, Python {python}")
     if changed := changed_lessons():
-        print("These lessons are packed with your changes, including your answers:", *changed, sep="\n  ")
-    print("Copy the folder to a stick. Each participant runs there: python3 install.py")
+        print("These lessons include your uncommitted changes, perhaps your answers:", *changed, sep="\n  ")
+    print("Next: copy the folder to a USB stick. In it, each participant runs: python3 install.py")
     if without:
-        print(f"with a Python that has {' and '.join(without)}, which this folder leaves out.")
+        print(f"Their Python must have {' and '.join(without)}, which this folder leaves out.")
 
 
 def this_system() -> str:
@@ -92,7 +100,8 @@ def this_system() -> str:
         if system.words.split() == [platform.system().replace("Darwin", "macOS"), platform.machine()]:
             return name
     raise NotPacked(
-        f"No wheels are packed for this machine. Say for which: make offline FOR=linux ({', '.join(SYSTEMS)})"
+        "The course has no wheels for this machine's system.\n"
+        f"Fix: name another one: make offline FOR=linux ({', '.join(SYSTEMS)})"
     )
 
 
@@ -101,14 +110,14 @@ def this_python() -> str:
 
 
 def requirements() -> dict[str, str]:
-    """What pyproject.toml asks for, by package name: the ranges, of which requirements.txt has the tested versions."""
+    """The requirements of pyproject.toml, by package name. They are ranges; requirements.txt pins tested versions."""
     asked = map(Requirement, metadata.requires("ddp-lessons") or [])
     needed = (one for one in asked if one.marker is None or any(one.marker.evaluate({"extra": of}) for of in EXTRAS))
     return {one.name: f"{one.name}{one.specifier}" for one in needed}
 
 
 def build_own(folder: Path) -> Path:
-    """The wheel of the course, which has the lessons, the scripts and MNIST. A copy is built, without older builds."""
+    """Build the course's wheel, with the lessons, the scripts and MNIST, from a copy without older builds."""
     others = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "preprocessed", "*-ubyte")
     copy = shutil.copytree(PROJECT, folder / "course", ignore=others)
     pip([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy)])
@@ -116,19 +125,19 @@ def build_own(folder: Path) -> Path:
 
 
 def fetch(system: str, python: str, asked: Sequence[str], kind: str | None, folder: str) -> None:
-    """Let pip download what it would install there. What it has downloaded before comes from its cache."""
+    """Let pip download what it would install there; earlier downloads come from its cache."""
     command = [sys.executable, "-m", "tools.offline.pip_for", system, python, "download", "--dest", folder]
     index = ["--extra-index-url", TORCH_INDEX + kind] if kind else []
-    # with pip itself, so that a Python without it (Debian's) is enough
+    # with pip itself, because a Python may lack it (Debian's)
     pip([*command, *index, "--constraint", str(TESTED), *asked, "pip"])
     if kind and system.startswith("linux") and not list(Path(folder).glob("torch-*+*.whl")):
-        raise NotPacked(f"{TORCH_INDEX}{kind} can't be reached, or has no torch for {system} and Python {python}.")
+        raise NotPacked(f"{TORCH_INDEX}{kind} is unreachable, or has no torch for {system} and Python {python}.")
 
 
 def pip(command: Sequence[str]) -> None:
-    """With the user's settings for the package index (a configuration file, PIP_...)."""
+    """Run pip, with the user's settings for the package index (a configuration file, PIP_...)."""
     if subprocess.run([*command, "--disable-pip-version-check", "--no-input"], cwd=PROJECT).returncode:
-        raise NotPacked("pip failed: see above.")
+        raise NotPacked("pip failed; see its messages above.")
 
 
 def take(wheel: Path, folder: Path) -> Path:
@@ -136,13 +145,13 @@ def take(wheel: Path, folder: Path) -> Path:
 
 
 def line_of(wheel: Path) -> str:
-    """A requirement with the checksum of its wheel, so that pip accepts no other, and the file's name."""
+    """A requirement with its wheel's checksum, so that pip accepts no other file, and the file's name."""
     name, version, *_ = wheel.name.split("-")
     return f"{name}=={version} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}  # {wheel.name}"
 
 
 def changed_lessons() -> list[str]:
-    """Lessons with uncommitted changes, because an instructor may not want to hand out their own answers."""
+    """The lessons with uncommitted changes: instructors may not want to hand out their own answers."""
     asked = ["git", "status", "--porcelain", "--", "notebooks"]
     try:
         status = subprocess.run(asked, cwd=PROJECT, capture_output=True, text=True)

@@ -1,7 +1,7 @@
 """Run pip as if on another system: python -m tools.offline.pip_for macos 3.12 download ...
 
 pip's --platform chooses wheels for another system. But with `appnope; sys_platform == "darwin"` and `pyinotify;
-sys_platform == "linux"`, pip takes the requirement of the machine that it runs on. So we replace its answers too.
+sys_platform == "linux"`, pip chooses the requirement of the machine that it runs on, so we replace these markers, too.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
 
 def _manylinux(machine: str) -> tuple[str, ...]:
-    """A wheel names its C library; a system accepts all versions up to its own. torch itself needs 2.28 (2018)."""
+    """The tags of wheels built for this system's C library or an older one. torch needs glibc 2.28 (2018)."""
     years = (f"manylinux{year}_{machine}" for year in ("1", "2010", "2014"))
     return (*(f"manylinux_2_{minor}_{machine}" for minor in range(28, 4, -1)), *years, f"linux_{machine}")
 
 
 @dataclass(frozen=True)
 class System:
-    """What pip would see on such a machine: the tags of wheels, and the values of requirement markers."""
+    """What pip would see on such a machine: wheel tags and the values of requirement markers."""
 
     words: str
     platforms: tuple[str, ...]
@@ -31,7 +31,7 @@ class System:
         return ["--only-binary=:all:", "--implementation", "cp", "--python-version", python, *platforms]
 
     def answers(self, python: str) -> dict[str, str]:
-        """The markers for the first release of each Python, so that every needed backport is included."""
+        """The markers for the first release of each Python version, so that all needed backports are included."""
         return {
             **self.markers,
             "os_name": "posix",
@@ -64,8 +64,8 @@ def main() -> int:
     answers = SYSTEMS[system].answers(python)
     markers.default_environment = lambda: dict(answers)
     for name, answer in answers.items():
-        if not markers.Marker(f'{name} == "{answer}"').evaluate():  # another version of pip may ask elsewhere
-            print(f"This pip does not let itself be told that {name} is {answer!r}.", file=sys.stderr)
+        if not markers.Marker(f'{name} == "{answer}"').evaluate():  # another pip version may look elsewhere
+            print(f"This version of pip ignores our marker {name} = {answer!r}.", file=sys.stderr)
             return 3
     status: int = pip([command, *SYSTEMS[system].options(python), *options])
     return status

@@ -1,4 +1,4 @@
-"""Sphinx's settings for the site. Nothing is executed, and no page needs anything from outside."""
+"""Sphinx settings of the site. Nothing is executed, and no page loads anything external."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
 # the lessons with stored outputs
 nb_execution_mode = "off"
-nb_ipywidgets_js: dict[str, object] = {}  # otherwise a page with a widget asks an external server for require.js
+nb_ipywidgets_js: dict[str, object] = {}  # otherwise, a page with a widget loads require.js from an external server
 nb_merge_streams = True
 nb_code_prompt_show = "Reveal"
 nb_code_prompt_hide = "Hide"
@@ -64,7 +64,7 @@ html_theme_options = {"navigation_with_keys": False}
 
 
 def readable(app: object, what: str, name: str, thing: object, options: object, signature: str, returns: str) -> object:
-    """Users don't construct types whose fields have factories, so leave out their signatures."""
+    """Remove the signatures of types whose fields have factories, because users don't construct them."""
     return ("", None) if signature and "<factory>" in signature else (signature, returns)
 
 
@@ -76,9 +76,9 @@ def prepare_page(app: Sphinx, page: str, template: str, context: dict[str, objec
 
 
 def write_texts(app: Sphinx, error: Exception | None) -> None:
-    """The texts of all pages in one script, so that the search can show excerpts even from disk.
+    """Write the texts of all pages into one script, so that the search can show excerpts even from disk.
 
-    From disk a page may not read another page, but it may load a script.
+    A page opened from disk may not read other pages, but it may load scripts.
     """
     if error or app.builder.name != "html":
         return
@@ -88,7 +88,7 @@ def write_texts(app: Sphinx, error: Exception | None) -> None:
 
 
 def text_of(page: nodes.document) -> str:
-    """The page's text without pictures, quizzes and other raw HTML."""
+    """The page's text without figures, quizzes and other raw HTML."""
     left_out = (nodes.comment, nodes.raw, nodes.Invisible)
     found = (node for node in page.findall(nodes.TextElement) if not isinstance(node, left_out))
     texts = [node.astext() for node in found if not isinstance(node.parent, nodes.TextElement)]

@@ -1,6 +1,6 @@
-"""The first page: a figure that moves, the commands of README, and a map of the lessons.
+"""The landing page: an animated figure, the commands of README.md, and a map of the lessons.
 
-The commands, and the title, minutes and aim of each lesson come from README; the thumbnails are stored figures.
+The commands and each lesson's title, minutes and aim come from README.md; the thumbnails are stored figures.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tools.site.lesson_pages import ROOT, read_lesson
 
 # the first lesson of each part, with the title and a description of the part
 PARTS = {
-    0: ("Communication between ranks", "Start processes, send tensors between them, and build an all-reduce by hand."),
+    0: ("Communication between ranks", "Start processes, send tensors between them, and write an all-reduce yourself."),
     5: ("Training on many ranks", "Average gradients, partition the data, and take DistributedDataParallel apart."),
-    9: ("For work", "Write a training script, keep its accuracy, find out why it hangs, and have it judged."),
+    9: ("For work", "Write a training script, preserve its accuracy, debug hangs, and have your script checked."),
     13: (
         "Electives",
-        "The speed of GPUs, several machines and Slurm, models that don't fit on one rank, jobs at work.",
+        "Speed on GPUs, several nodes and Slurm, models that don't fit on one rank, and debugging at work.",
     ),
     17: ("For reference", "Backends, stores, other ways to form a group, MPI and RPC."),
 }
@@ -37,11 +37,11 @@ NOTHING_STORED = """\
 
 
 def first_page() -> dict[str, object]:
-    """The variables of the template landing.html."""
+    """Return the variables of the template landing.html."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     headline, _, sentence = readme.split("\n\n")[1].replace("\n", " ").partition(": ")
     commands = "\n".join(re.findall("^ {4}(.+)$", readme.partition("## Get started")[2].partition("\n##")[0], re.M))
-    figure = show.ring(ring_all_reduce)  # here it plays as soon as it is visible; in a lesson it waits for the reader
+    figure = show.ring(ring_all_reduce)  # here it plays as soon as it is visible; in a lesson, the reader starts it
     moving = page_of(replace(figure, data={**figure.data, "plays": True}).living_svg, figure.alt)
     lessons = [card_of(*row) for row in ROW.findall(readme)]
     parts = [part_of(*PARTS[first], lessons[first:end]) for first, end in pairwise([*PARTS, len(lessons)])]
@@ -62,7 +62,7 @@ def card_of(number: str, title: str, page: str, minutes: str, aim: str) -> dict[
 
 
 def thumbnail(lesson: str) -> str:
-    """The best of the stored figures. It needs no alt text, because the lesson's title is next to it."""
+    """The most suitable of the stored figures. It needs no alt text, because the lesson's title is next to it."""
     outputs = (output for cell in read_lesson(lesson).cells for output in cell.get("outputs", []))
     stills = [output.data[FIGURE] for output in outputs if FIGURE in output.get("data", {})]
     if not stills:
@@ -72,7 +72,7 @@ def thumbnail(lesson: str) -> str:
 
 
 def fitness(still: str) -> float:
-    """Prefer figures of values to calls, and these to charts; but what is far from a card's shape would be cut off."""
+    """Prefer figures of values to timelines, and timelines to charts, but only with an aspect ratio near the card's."""
     living = living_svg_in(still)
     kind = 2 if "data-view" not in living else 1 if 'data-view="Time"' in living else 0
     width, height = re.findall(r"viewBox=.[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)", still)[0]

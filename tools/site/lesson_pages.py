@@ -1,4 +1,4 @@
-"""A lesson for readers without a kernel: its figures move, its quiz asks, and the outputs to predict are folded."""
+"""Lessons for readers without a kernel: figures and quizzes are interactive, and outputs to predict are folded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LESSONS = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "noteboo
 ASKS = re.compile(r"^quiz\.questions\((\d+)\)", re.M)
 PREDICT = re.compile(r"\bPredict\b")
 HAS_CONTROLS = re.compile(r"^show\.explore_\w+\(", re.M)
-CONTROLS = "<p>In JupyterLab, this figure has controls. Here you see it for one choice.</p>"
+CONTROLS = "<p>In JupyterLab, this figure has controls. Here you see one setting.</p>"
 ABOUT = """
 ```{{container}} about-this-page
 This lesson has stored outputs and interactive figures. Where it says *Predict*, guess first, then open *Reveal*.
@@ -39,11 +39,11 @@ def title_of(lesson: str) -> str:
 
 
 def lesson_page(notebook: Any, file: str) -> Any:
-    """The notebook, changed in place."""
+    """Change the notebook in place into a page of the site."""
     predicting = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            last_section = re.split(r"^(?:#+ |\*\*Why)", cell.source, flags=re.M)[-1]  # a *Why* ends a prediction
+            last_section = re.split(r"^(?:#+ |\*\*Why)", cell.source, flags=re.M)[-1]  # a *Why* ends a *Predict*
             predicting = bool(PREDICT.search(last_section))
             cell.source = cell.source.replace("Run the next cell and choose.", "Choose an answer to each question.")
             continue

@@ -1,8 +1,8 @@
-"""Make slides of the lessons: `python -m tools.site.slides FOLDER`.
+"""Make slides from the lessons: `python -m tools.site.slides FOLDER`.
 
-A slide has a question, a program with its output, a figure or a list; the prose goes to the speaker's notes. What does
-not fit on a page continues on the next one: slides/slides.js measures that in the browser. reveal.js (MIT) comes from
-the package sphinx-revealjs and is copied next to the slides, so they need no network.
+A slide has a question, a program with its output, a figure or a list; the prose goes into the speaker notes. What does
+not fit continues on the next slide, which slides/slides.js finds out in the browser. reveal.js (MIT) comes from the
+package sphinx-revealjs and is copied next to the slides, so they need no network.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def slides_of(notebook: Any) -> list[Slide]:
         slides.append(Slide(last.title, last.blocks, "\n\n".join(filter(None, [last.notes, *words]))))
 
     def end_section() -> None:
-        """A section of prose alone gets a slide with its first sentence."""
+        """End a section, which gets a slide with its first sentence if it has only prose."""
         if prose and slides and slides[-1].title == title:
             explain(prose)
         elif prose:
@@ -111,7 +111,7 @@ def slides_of(notebook: Any) -> list[Slide]:
 
 
 def paragraphs(markdown: str) -> Iterator[tuple[str, str]]:
-    """The parts of a text, as kind and Markdown."""
+    """The parts of a text, as pairs of kind and Markdown."""
     lines = markdown.splitlines()
     for token in MARKDOWN.parse(markdown):
         if token.level == 0 and token.map:
@@ -119,7 +119,7 @@ def paragraphs(markdown: str) -> Iterator[tuple[str, str]]:
 
 
 def lead_of(prose: Sequence[str]) -> str:
-    """The question to the room, or otherwise the first sentence of the last paragraph."""
+    """The question to the room, or else the first sentence of the last paragraph."""
     prose = [part for part in prose if not part.startswith(("```", "|", "- "))]
     asked = [part[part.index("**Predict") :] for part in prose if "**Predict" in part and PREDICT.search(part)]
     text = " ".join((asked or prose or [""])[-1].split())
@@ -132,7 +132,7 @@ def lead_of(prose: Sequence[str]) -> str:
 
 
 def code_to_show(cell: Any) -> str:
-    """The code without imports; nothing if the cell only prepares something."""
+    """The code without imports, or nothing if the cell only prepares something."""
     imports = IMPORTS.match(cell.source)
     code = str(cell.source[imports.end() if imports else 0 :]).strip("\n")
     is_set_up = imports and not cell.outputs and not re.search(r"^(def|class) ", code, re.M)
@@ -140,7 +140,7 @@ def code_to_show(cell: Any) -> str:
 
 
 def shown_of(outputs: Sequence[Any]) -> Iterator[str]:
-    """What a cell printed, and its figures; each appears with a key, so that the room can predict it."""
+    """The output and figures of a cell, each of which appears on a key press, so that the room can predict it."""
     printed = []
     for output in outputs:
         data = output.get("data", {})
@@ -170,7 +170,7 @@ def code_of(code: str) -> str:
 
 
 def in_lines(text: str) -> str:
-    """So that slides.js can continue it on the next page; Pygments closes its tags at the end of each line."""
+    """Split text into lines, so that slides.js can continue it on the next slide; Pygments closes tags on each line."""
     return "".join(f'<span class="line">{line}\n</span>' for line in text.split("\n"))
 
 

@@ -1,7 +1,7 @@
 """Prepare the sources of the site: `python -m tools.site.staging FOLDER` makes a folder for Sphinx.
 
 The pages are README.md, the lessons with stored outputs, docs/, and the docstrings. A link to another file of the
-project (a script, a test) leads to a page that shows the file.
+project, such as a script or a test, leads to a page that shows it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import nbformat
 from tools.site.lesson_pages import LESSONS, ROOT, lesson_page, read_lesson, title_of
 from tools.site.reference import api_pages
 
-# the other texts of docs/ are for reference
+# the other pages of docs/ are reference
 TO_TEACH = ("docs/instructor/", "docs/participants.md", "docs/room.md", "docs/offline.md", "docs/grading.md")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sbatch": "bash", ".sh": "bash"}
-# Code, in which nothing is a link, or the goal of a link inside the project: a file, an anchor, or both.
+# Code, which has no links, or the target of a link inside the project: a file, an anchor, or both.
 CODE_OR_LINK = re.compile(
     r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?^ {0,3}(?P=fence)[`~]*[ \t]*$"
     r"|(?<=\]\()(?![a-z][a-z0-9+.-]*:)(?P<file>[^)\s#]*)(?P<anchor>#[^)\s]*)?(?=[)\s])",
@@ -78,14 +78,14 @@ def fill(folder: Path) -> int:
 
 
 def relinked(text: str, page: str, pages: set[str], files: set[str]) -> str:
-    """Let the links of a text lead to pages of the site, and add the other files to which they lead."""
+    """Point the links of a text to pages of the site, and add the other files that they link to."""
 
     def replaced(found: re.Match[str]) -> str:
         if found["fence"]:
             return found[0]
         goal, anchor = unquote(found["file"]), found["anchor"] or ""
         path = ((ROOT / page).parent / goal).resolve()
-        if goal and path.is_file() and path.is_relative_to(ROOT):  # a link to nothing is left for Sphinx to report
+        if goal and path.is_file() and path.is_relative_to(ROOT):  # Sphinx reports dead links
             target = path.relative_to(ROOT).as_posix()
             if target not in pages:
                 files.add(target)
@@ -97,7 +97,7 @@ def relinked(text: str, page: str, pages: set[str], files: set[str]) -> str:
 
 
 def page_with(file: str) -> str:
-    """A page that shows a file. It is not in the list of pages, and not searched."""
+    """Make a page that shows a file. It is neither listed nor searched."""
     text = (ROOT / file).read_text(encoding="utf-8")
     fence = "`" * max(3, 1 + max(map(len, re.findall(r"`{3,}", text)), default=0))
     language = LANGUAGES.get(Path(file).suffix, "text")
@@ -112,4 +112,4 @@ def write(goal: Path, content: str | bytes) -> None:
 
 if __name__ == "__main__":
     shutil.rmtree(sys.argv[1], ignore_errors=True)
-    print(f"{sys.argv[1]}: {fill(Path(sys.argv[1]))} pages laid out")
+    print(f"{sys.argv[1]}: {fill(Path(sys.argv[1]))} pages prepared")

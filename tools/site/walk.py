@@ -1,6 +1,6 @@
-"""Check the built site: `python -m tools.site.walk FOLDER` names every dead link and every external request.
+"""Check the built site: `python -m tools.site.walk FOLDER` reports every dead link and external request.
 
-A page may link to external pages, but must not load scripts, styles, fonts, pictures or frames from them.
+A page may link to external pages, but must not load scripts, styles, fonts, images or frames from them.
 """
 
 from __future__ import annotations
@@ -54,33 +54,33 @@ def is_outside(address: str) -> bool:
 
 
 def complaints(folder: Path) -> Iterator[str]:
-    """A sentence for each fault, by page."""
+    """Return a sentence for each fault, by page."""
     for page in sorted(folder.rglob("*.html")):
         name, content = page.relative_to(folder), read(page)
         if "_static" in name.parts:  # files of other projects
             continue
-        yield from (f"{name}: asks for {one}, which is outside" for one in content.fetched if is_outside(one))
-        yield from (f"{name}: a picture without words: {one[:80]}" for one in content.without_words)
+        yield from (f"{name}: loads {one}, which is external" for one in content.fetched if is_outside(one))
+        yield from (f"{name}: an image without alt text: {one[:80]}" for one in content.without_words)
         inside = [one for one in content.links + content.fetched if not is_outside(one) and not one.startswith("data:")]
         yield from (f"{name}: {why}" for one in dict.fromkeys(inside) if (why := dead(one, page)))
     for style in sorted(folder.rglob("*.css")):
         found = IN_STYLE.findall(style.read_text(encoding="utf-8"))
-        yield from (f"{style.relative_to(folder)}: asks for {one}, which is outside" for one in found)
+        yield from (f"{style.relative_to(folder)}: loads {one}, which is external" for one in found)
 
 
 def dead(link: str, page: Path) -> str | None:
     parts = urlsplit(link)
     goal = (page.parent / unquote(parts.path)).resolve() if parts.path else page
     if not goal.exists():
-        return f"{link} leads to nothing"
+        return f"{link} is a dead link"
     anchor = unquote(parts.fragment)
     if anchor and goal.suffix == ".html" and goal.stem != MADE_BY_SCRIPT and anchor not in read(goal).goals:
-        return f"{link} leads to a page that has no {anchor}"
+        return f"{link} leads to a page without the anchor {anchor}"
     return None
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     pages, found = len(list(folder.rglob("*.html"))), list(complaints(folder))
-    print(*found, f"{folder}: {pages} pages, {len(found)} complaints", sep="\n")
+    print(*found, f"{folder}: {pages} pages, faults: {len(found)}", sep="\n")
     sys.exit(bool(found) or not pages)

@@ -1,1 +1,1 @@
-"""Pictures with axes: matplotlib draws them."""
+"""Figures with axes, drawn by matplotlib."""

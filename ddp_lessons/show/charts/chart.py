@@ -1,4 +1,4 @@
-"""A picture with axes: matplotlib's own SVG, in the colors of a light or a dark page."""
+"""A chart: matplotlib's SVG, recolored for a light or a dark page."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ P = ParamSpec("P")
 Drawn = TypeVar("Drawn")
 
 PAPER, INK, FAINT, ALARM = (LIGHT[name] for name in ("paper", "ink", "faint", "alarm"))
-LINE, BAND = LIGHT["line"], LIGHT["band"]  # rulers and frames; where ranks share cores
+LINE, BAND = LIGHT["line"], LIGHT["band"]  # grid lines and frames; the area where ranks share cores
 MARKERS = "osD^vP*X"
-WIDTH = 7.5  # inches, of which a browser shows 96 pixels each
-SIZE = 9.0  # points, of most letters: 12 pixels
-KEY_ROW, HANDLE = 14.0, 35.0  # points: a row of the key, and a sign in it with the gaps around it
+WIDTH = 7.5  # inches; a browser shows 96 pixels per inch
+SIZE = 9.0  # points: the size of most text, 12 pixels
+KEY_ROW, HANDLE = 14.0, 35.0  # points: a row of the legend, and a symbol in it with its gaps
 _one_at_a_time = threading.RLock()
 
 
@@ -51,7 +51,7 @@ class Chart(Shown):
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         written = self._saved("svg", transparent=True, metadata=metadata).decode()
         head, _, content = written[written.index("<svg") :].partition(">")
-        # matplotlib's own rule would hold for everything in a page
+        # matplotlib's own rule would apply to the whole page
         content = content.replace("*{", f"{_rules(content)}\n#figure_1 *{{", 1)
         return f"{head}><title>{html.escape(self.alt)}</title>{content}"
 
@@ -66,13 +66,13 @@ class Chart(Shown):
 
 
 def _rules(svg: str) -> str:
-    """The house's colors become those of the page, or in a file of its own those of the reader's system."""
+    """Replace our colors by those of the page or, in a separate file, by those of the reader's system."""
     rules = [f"#figure_1 text{{font-family:{FONT}!important}}svg:root{{background:var(--ddp-paper,{PAPER})}}"]
     for name, paint in itertools.product(DARK, ("fill", "stroke")):
         written = f"{paint}: {LIGHT[name].lower()}"
         if written in svg:
             rules.append(f'[style*="{written}"]{{{paint}:var(--ddp-{name},{LIGHT[name]})!important}}')
-    for color in RANKS.values():  # a word in a rank's color is mixed with ink, so that it can be read
+    for color in RANKS.values():  # text in a rank's color is mixed with ink to keep it readable
         mixed = f"color-mix(in srgb,{color} 62%,var(--ddp-ink,{INK}))"
         if f"fill: {color.lower()}" in svg:
             rules.append(f'text[style*="fill: {color.lower()}"]{{fill:{mixed}!important}}')
@@ -82,15 +82,15 @@ def _rules(svg: str) -> str:
 
 @contextlib.contextmanager
 def house_style() -> Iterator[None]:
-    """Our charts look alike whatever style the notebook has chosen for its own."""
+    """Draw our charts in one style, whatever style the notebook uses for its own."""
     house: dict[str, Any] = {"font.size": SIZE, "font.family": "DejaVu Sans", "text.color": INK}
     house |= dict.fromkeys(("axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize"), SIZE)
     house |= dict.fromkeys(("axes.labelcolor", "xtick.color", "ytick.color"), FAINT)
     house |= {"axes.edgecolor": LINE, "axes.spines.top": False, "axes.spines.right": False}
     house |= {"svg.hashsalt": "ddp-lessons", "svg.fonttype": "none", "image.composite_image": False}
     house |= {"path.simplify_threshold": 0.25}  # in points: leave out what is too small to see
-    house |= {"text.parse_math": False}  # a learner's label may hold dollar signs
-    # matplotlib's style is of the whole process: of two threads that leave by turns, one would leave ours behind
+    house |= {"text.parse_math": False}  # a learner's label may contain dollar signs
+    # matplotlib's style is global: if two threads leave in the wrong order, our style would stay behind
     with _one_at_a_time, matplotlib.style.context("default"), rc_context(house):  # type: ignore[arg-type]
         yield
 
@@ -105,7 +105,7 @@ def drawn_in_house_style(draw: Callable[P, Drawn]) -> Callable[P, Drawn]:
 
 
 def new_figure(width: float, height: float, title: str | None = None) -> Figure:
-    """A figure of so many inches. It doesn't belong to pyplot, so it isn't shown twice and needn't be closed."""
+    """Create a figure of this size in inches, without pyplot, so it isn't shown twice and needn't be closed."""
     figure = Figure(figsize=(width, height), facecolor=PAPER, dpi=160)
     if title:
         figure.text(8 / 72 / width, 1 - 11 / 72 / height, title, fontsize=10, weight="bold", va="center")
@@ -115,7 +115,7 @@ def new_figure(width: float, height: float, title: str | None = None) -> Figure:
 def new_axes(
     left: float, right: float, high: float, names: Sequence[str], title: str | None = None
 ) -> tuple[Figure, Axes]:
-    """Axes so many inches high, with their x axis below, a key of these names above, and the title above that."""
+    """Create axes `high` inches high, with room for the x-axis below, and for a legend and the title above."""
     columns = _columns(names, left)
     above, foot = (-(-len(names) // columns) * KEY_ROW + 8 + 18 * bool(title)) / 72, 0.5
     height = above + high + foot
@@ -126,16 +126,16 @@ def new_axes(
 
 
 def draw_rulers(axes: Axes, axis: Literal["both", "y"] = "y") -> None:
-    """Grid lines behind the curves, one at each tick."""
+    """Draw grid lines behind the curves, one at each tick."""
     axes.grid(axis=axis, color=LINE, lw=0.6)
     axes.set_axisbelow(True)
 
 
 def draw_key(axes: Axes) -> None:
-    """All that has a label, in rows above the axes, where it hides nothing."""
+    """Draw the legend in rows above the axes, where it hides nothing."""
     handles, names = axes.get_legend_handles_labels()
     columns = _columns(names, axes.get_position().x0 * WIDTH)
-    # matplotlib fills column by column, and we read row by row
+    # matplotlib fills the legend column by column, but we read row by row
     order = [place for column in range(columns) for place in range(column, len(names), columns)]
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "ncols": columns, "borderaxespad": 0.3}
     style: dict[str, Any] = {"frameon": False, "labelcolor": INK, "columnspacing": 1.2, "labelspacing": 0.35}
@@ -143,13 +143,13 @@ def draw_key(axes: Axes) -> None:
 
 
 def _columns(names: Sequence[str], left: float) -> int:
-    """How many the key has, each as wide as the longest name."""
+    """The number of columns in the legend, each as wide as the longest name."""
     widest = max(width_of(name, SIZE) for name in names) + HANDLE
     return min(max(int(72 * (WIDTH - left) // widest), 1), len(names))
 
 
 def mark_odd(axes: Axes, x: Any, height: float, color: str) -> None:
-    """Signs where there is nan or inf, at this part of the axes' height."""
+    """Mark each nan or inf, at this fraction of the axes' height."""
     if len(x):
         few = x[:: -(-len(x) // 30)]
         style: dict[str, Any] = {"ms": 5, "mec": ALARM, "mew": 0.8, "clip_on": False, "zorder": 6}
@@ -157,7 +157,7 @@ def mark_odd(axes: Axes, x: Any, height: float, color: str) -> None:
 
 
 def thinned(x: Any, y: Any, most: int) -> tuple[Any, Any]:
-    """So many points at most: of every stretch the highest, and the lowest or what is no number."""
+    """Keep at most `most` points: the highest of each section, and its lowest or a nan."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) <= most:
         return x, y

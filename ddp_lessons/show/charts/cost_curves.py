@@ -1,4 +1,4 @@
-"""Measured times as points, and what a model of them says as a line."""
+"""Measured times as points, and the times that a model predicts as lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ddp_lessons.show.charts.chart import MARKERS, PAPER, Chart, draw_key, draw_
 from ddp_lessons.show.figures.formats import show_bytes, show_seconds
 
 Points = Sequence[tuple[float, float]]
-SMOOTH = 150  # points of a line: from 128 on, matplotlib leaves out those that make no visible difference
+SMOOTH = 150  # points of a line: from 128 on, matplotlib drops those that make no visible difference
 LEFT, RIGHT, HIGH = 0.8, 0.2, 2.9  # inches
 
 
@@ -33,7 +33,7 @@ def fit_line(measured: Points) -> Line:
     """Fit a latency and a bandwidth to pairs (bytes, seconds), so that the relative errors are smallest."""
     sizes, seconds = _columns(measured)
     if len(set(sizes)) < 2:
-        raise ValueError(f"a line needs messages of two sizes or more, and these have {count(len(set(sizes)), 'size')}")
+        raise ValueError(f"a line needs at least two message sizes, but there is only {count(len(set(sizes)), 'size')}")
     parts = np.stack([1 / seconds, sizes / seconds], axis=1)
     (latency, slope), *_ = np.linalg.lstsq(parts, np.ones(len(sizes)), rcond=None)
     latency, slope = max(float(latency), 0.0), max(float(slope), 0.0)
@@ -60,7 +60,7 @@ def latency(measured: Points, model: tuple[float, float] | None = None) -> Chart
         axes.plot(across, [line.seconds(size) for size in across], color=RANK_COLORS[1], label=told[1], zorder=1.5)
     _finish(axes, "bytes")
     kinds = "measured times" + (" and the line latency + bytes / bandwidth" if model is not None else "")
-    text = f"{kinds}, by the size of the message: {_sizes(sizes)}"
+    text = f"{kinds}, by message size: {_sizes(sizes)}"
     return Chart(figure, axes, text[0].upper() + text[1:], f"Log-log plot: {kinds}.")
 
 
@@ -81,7 +81,7 @@ def cost(
     """
     predicted = predicted or {}
     if not any(measured.values()):
-        raise ValueError("there is nothing to draw: give at least one curve with a point, as in {'ring': [(8, 1e-4)]}")
+        raise ValueError("nothing to draw: pass at least one curve with a point, such as {'ring': [(8, 1e-4)]}")
     names = list(dict.fromkeys([*measured, *predicted]))
     figure, axes = new_axes(LEFT, RIGHT, HIGH, [*measured, *(f"{name}, predicted" for name in predicted)])
     axes.set(xscale="log" if x == "bytes" else "linear", yscale="linear" if from_zero else "log")
@@ -93,10 +93,10 @@ def cost(
         if name in predicted:
             axes.plot(*_line(predicted[name], across), lw=1.6, label=f"{name}, predicted", **style)
         if name in measured:
-            if from_zero and index:  # the ones on top let the first one shine through
+            if from_zero and index:  # the upper curves let the first one show through
                 style |= {"ms": 8.5 + 2.5 * index, "mfc": "none", "mec": style["color"], "mew": 1.5}
             else:
-                style |= {"ms": max(5.5, 8.5 - 1.5 * index), "mec": PAPER, "mew": 0.6}  # the one on top leaves a rim
+                style |= {"ms": max(5.5, 8.5 - 1.5 * index), "mec": PAPER, "mew": 0.6}  # a rim of the one below shows
             axes.plot(*_columns(measured[name]), MARKERS[index % len(MARKERS)], label=name, **style)
     _finish(axes, x)
     lines = [_about(name, x, measured, predicted) for name in names]
@@ -107,7 +107,7 @@ def cost(
 def _columns(points: Points) -> tuple[Any, Any]:
     numbers = np.array(list(points), dtype=float)
     if numbers.ndim != 2 or numbers.shape[1] != 2:
-        raise ValueError("give pairs: (bytes, seconds), (bytes, seconds), ...")
+        raise ValueError("pass pairs: (bytes, seconds), (bytes, seconds), ...")
     if not (numbers[:, 1] > 0).all():
         raise ValueError("every time must be more than 0 seconds")
     return numbers[:, 0], numbers[:, 1]
@@ -131,7 +131,7 @@ def _sizes(sizes: Sequence[float]) -> str:
 
 
 def _finish(axes: Axes, x: str) -> None:
-    """Ticks in words that one knows, and the key."""
+    """Label the ticks with readable units, and draw the legend."""
     low, high = axes.get_ylim()
     if axes.get_yscale() == "linear":
         axes.set_ylim(0, 1.15 * high)

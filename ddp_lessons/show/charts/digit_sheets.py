@@ -1,4 +1,4 @@
-"""What the nets are trained on: some digits, and under each the class that it belongs to."""
+"""Some of the digits that the networks are trained on, each with its label below."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def digits(data: Any, count: int = 20) -> Chart:
         count: how many digits to draw, at most.
     """
     if count < 1:
-        raise ValueError(f"count must be at least 1, and it is {count}")
+        raise ValueError(f"count must be at least 1, not {count}")
     shown = min(count, len(data))
     width, height = min(PER_ROW, shown) * (CELL + GAP) + GAP, -(-shown // PER_ROW) * (CELL + LABEL) + GAP
     figure = new_figure(width / 72, height / 72)
@@ -33,7 +33,7 @@ def digits(data: Any, count: int = 20) -> Chart:
         image, label = data[index]
         pixels = np.asarray(image[0])
         x, y = GAP + index % PER_ROW * (CELL + GAP), GAP + index // PER_ROW * (CELL + LABEL)
-        low = float(pixels.min())  # the paper, whatever it is after normalizing
+        low = float(pixels.min())  # the background, whatever its value is after normalizing
         high = max(float(pixels.max()), low + 1e-6)
         place = x, x + CELL, y + CELL, y
         axes.imshow(pixels, cmap=_INK_ON_PAPER, vmin=low, vmax=high, extent=place, interpolation="none")

@@ -1,4 +1,4 @@
-"""How far apart the weights are, step by step: on an axis that grows by factors, with a line at what is allowed."""
+"""How far apart the weights are, step by step, on a logarithmic axis with a line at the limit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ddp_lessons.show.charts import chart
 from ddp_lessons.show.charts.chart import ALARM, FAINT, INK, MARKERS, PAPER, Chart, drawn_in_house_style
 
 LEFT, RIGHT, HIGH = 0.75, 1.1, 2.6  # inches
-HIGHEST = 0.97  # of the axes, where there is no number
-MOST_MARKERS, MOST_POINTS = 60, 400  # of one line; with more steps than that it has no markers
-WANTED = "distance() takes a dict of names to lists of numbers, one for each step, as in {'by hand': [0.0, 1e-9]}"
+HIGHEST = 0.97  # where on the axes nan and inf are marked
+MOST_MARKERS, MOST_POINTS = 60, 400  # of one line; with more steps than the first, it has no markers
+WANTED = "distance() takes a dict from names to lists of numbers, one per step, such as {'by hand': [0.0, 1e-9]}"
 
 
 @drawn_in_house_style
@@ -43,32 +43,32 @@ def distance(
     axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 5, 10], integer=True))
     axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
     axes.set_xlabel("step", labelpad=2)
-    axes.set_ylabel(f"largest difference of the {what}", labelpad=3)
+    axes.set_ylabel(f"largest difference in {what}", labelpad=3)
     chart.draw_key(axes)
     return Chart(figure, axes, _text(curves, limit, what), _describe(curves, limit, what))
 
 
 def _checked(by_name: Any, limit: float) -> dict[str, Any]:
     if not isinstance(by_name, Mapping):
-        raise TypeError(f"{WANTED}, and this is of type {type(by_name).__name__}")
+        raise TypeError(f"{WANTED}, but this is of type {type(by_name).__name__}")
     if not by_name:
-        raise ValueError("there is nothing to draw: give at least one list, as in {'by hand': [0.0, 1e-9]}")
+        raise ValueError("nothing to draw: pass at least one list, such as {'by hand': [0.0, 1e-9]}")
     if not 0 < limit < math.inf:
-        raise ValueError(f"the limit is a number above 0, not {limit!r}")
+        raise ValueError(f"the limit must be a number above 0, not {limit!r}")
     curves = {}
     for name, numbers in by_name.items():
         try:
             curve = np.array([float(number) for number in numbers])
         except (TypeError, ValueError, RuntimeError):
-            raise TypeError(f"{WANTED}, and {str(name)!r} holds something of type {type(numbers).__name__}") from None
+            raise TypeError(f"{WANTED}, but {str(name)!r} has a value of type {type(numbers).__name__}") from None
         if (curve < 0).any():
-            raise ValueError(f"a difference is at least 0, and {str(name)!r} has {curve.min():g}: take the abs() of it")
+            raise ValueError(f"a difference can't be negative, but {str(name)!r} has {curve.min():g}: take its abs()")
         curves[str(name)] = curve
     return curves
 
 
 def _prepare(axes: Axes, curves: Mapping[str, Any], limit: float) -> None:
-    """Powers of ten, and below the smallest a linear stretch down to zero."""
+    """Scale the axis by powers of ten, and linearly from the smallest of them down to zero."""
     numbers = np.concatenate(list(curves.values()))
     finite = numbers[np.isfinite(numbers)]
     powers = np.log10([limit, *finite[finite > 0]])
@@ -91,12 +91,12 @@ def _prepare(axes: Axes, curves: Mapping[str, Any], limit: float) -> None:
 
 
 def _draw_curve(axes: Axes, index: int, name: str, curve: Any) -> None:
-    """With a gap where there is no number, and a sign above it."""
+    """Draw a curve with a gap at each nan or inf, and a mark above the gap."""
     is_rank = re.fullmatch(r"rank (\d+)", name)
     color = rank_color(int(is_rank[1]) if is_rank else index)
     steps, is_odd = np.arange(len(curve)), ~np.isfinite(curve)
     style: dict[str, Any] = {"color": color, "zorder": 3 + 0.1 * index, "clip_on": False, "solid_joinstyle": "round"}
-    style |= {"lw": max(1.2, 2.2 - 0.5 * index)}  # the one on top leaves a rim of the one below
+    style |= {"lw": max(1.2, 2.2 - 0.5 * index)}  # of the one below, a rim is seen
     if len(curve) <= MOST_MARKERS:
         size = max(3.5, 8.5 - 1.7 * index)
         style |= {"marker": MARKERS[index % len(MARKERS)], "ms": size, "mec": PAPER, "mew": 0.6}
@@ -106,7 +106,7 @@ def _draw_curve(axes: Axes, index: int, name: str, curve: Any) -> None:
 
 
 def short(number: float) -> str:
-    """As the axis counts: 1e-6, not 1e-06, and 1e-4, not 0.0001."""
+    """Write a number as the axis does: 1e-6, not 1e-06, and 1e-4, not 0.0001."""
     base, _, exponent = (f"{number:.5e}" if number < 0.01 else f"{number:g}").partition("e")
     return f"{float(base):g}e{int(exponent)}" if exponent else base
 
@@ -117,19 +117,19 @@ def _power(power: int) -> str:
 
 def _verdict(curve: Any, limit: float) -> str:
     if not len(curve):
-        return "no step"
+        return "no steps"
     if not np.isfinite(curve).all():
-        verdict = "not all of them are numbers"
+        verdict = "some of them nan or inf"
     else:
-        verdict = "below the limit at every step" if (curve < limit).all() else "not below the limit at every step"
+        verdict = "below the limit at every step" if (curve < limit).all() else "not always below the limit"
     return f"{count(len(curve), 'step')}, {verdict}"
 
 
 def _text(curves: Mapping[str, Any], limit: float, what: str) -> str:
     lines = [f"  {name}: {_verdict(curve, limit)}" for name, curve in curves.items()]
-    return "\n".join([f"Largest difference of the {what}, step by step; the limit is {short(limit)}:", *lines])
+    return "\n".join([f"Largest difference in {what}, step by step; the limit is {short(limit)}:", *lines])
 
 
 def _describe(curves: Mapping[str, Any], limit: float, what: str) -> str:
     told = "; ".join(f"{name}, {_verdict(curve, limit)}" for name, curve in curves.items())
-    return f"Largest difference of the {what}, step by step, and a line at {short(limit)}: {told}."
+    return f"Largest difference in {what}, step by step, with a line at {short(limit)}: {told}."

@@ -1,4 +1,4 @@
-"""How much faster more ranks are: what was measured, what would be ideal, and what a model predicts."""
+"""How much faster training is with more ranks: as measured, as a model predicts, and ideally."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ddp_lessons.show.charts.chart import (
 from ddp_lessons.show.figures.palette import width_of
 
 LEFT, RIGHT, HIGH = 0.95, 0.2, 3.0  # inches
-MANY_TIMES = 16  # from 1 to so many ranks both axes grow by factors
+MANY_TIMES = 16  # if the ranks differ by this factor, both axes are logarithmic
 IDEAL, MEASURED, MODEL = "ideal", "measured", "model"
 GAP = 1.5  # points around a label
 _AROUND = ((0, 11), (17, 9), (19, 0), (-17, 9), (-19, 0), (17, -9), (0, -11), (-17, -9))
@@ -36,7 +36,7 @@ Speeds = Mapping[int, float]
 
 @drawn_in_house_style
 def scaling(measured: Speeds, model: Speeds | None = None, cores: int | None = None, title: str | None = None) -> Chart:
-    """Draw the throughput (images per second) of each number of ranks, with each point's fraction of the ideal.
+    """Plot the throughput (images per second) by the number of ranks, with each point as a percentage of the ideal.
 
     Args:
         measured: {ranks: images per second}.
@@ -49,37 +49,37 @@ def scaling(measured: Speeds, model: Speeds | None = None, cores: int | None = N
     """
     speeds = {MEASURED: _checked("measured", measured)}
     if not speeds[MEASURED]:
-        raise ValueError("there is nothing to draw: give at least one point, as in {1: 5000.0, 2: 9000.0}")
+        raise ValueError("nothing to draw: pass at least one point, such as {1: 5000.0, 2: 9000.0}")
     if model:
         speeds[MODEL] = _checked("model", model)
-    key = f"{MEASURED} (% of the ideal)"
+    key = f"{MEASURED} (% of ideal)"
     figure, axes = new_axes(LEFT, RIGHT, HIGH, [IDEAL, *[MODEL] * bool(model), key], title)
     ranks = sorted({number for points in speeds.values() for number in points})
     smallest = min(speeds[MEASURED])
-    one = speeds[MEASURED][smallest] / smallest  # images per second of a rank, had it no other
+    one = speeds[MEASURED][smallest] / smallest  # images per second of one rank on its own
     _prepare(axes, ranks, one, max(max(points.values()) for points in speeds.values()))
     draw_speeds(axes, key, speeds[MEASURED], speeds.get(MODEL, {}), one, cores)
     return Chart(figure, axes, _text(speeds), _describe(speeds))
 
 
 def _checked(argument: str, given: Any) -> dict[int, float]:
-    wanted = f"{argument} is a dict of ranks to images per second, as in {{1: 5000.0, 2: 9000.0}}"
+    wanted = f"{argument} must be a dict from ranks to images per second, such as {{1: 5000.0, 2: 9000.0}}"
     if not isinstance(given, Mapping):
-        raise TypeError(f"{wanted}, and this is of type {type(given).__name__}")
+        raise TypeError(f"{wanted}, but this is of type {type(given).__name__}")
     for ranks, speed in given.items():
         if isinstance(ranks, bool) or not hasattr(ranks, "__index__"):
-            raise TypeError(f"{wanted}, and {ranks!r} is no number of ranks")
+            raise TypeError(f"{wanted}, but {ranks!r} is not a number of ranks")
         try:
             is_good = ranks > 0 and 0 < float(speed) < math.inf
         except (TypeError, ValueError, RuntimeError):
-            raise TypeError(f"{wanted}, and for {ranks} it has something of type {type(speed).__name__}") from None
+            raise TypeError(f"{wanted}, but its value for {ranks} is of type {type(speed).__name__}") from None
         if not is_good:
-            raise ValueError(f"{argument}: ranks and images per second are above 0, and this has {ranks}: {speed}")
+            raise ValueError(f"{argument}: ranks and images per second must be above 0, not {ranks}: {speed}")
     return {int(ranks): float(given[ranks]) for ranks in sorted(given)}
 
 
 def _prepare(axes: Axes, ranks: list[int], one: float, fastest: float) -> None:
-    """Limits and ticks; both axes begin at 0, or both grow by factors."""
+    """Set the limits and ticks; both axes start at 0, or both are logarithmic."""
     top = max(fastest, one * ranks[-1])
     if ranks[-1] >= MANY_TIMES * ranks[0]:
         axes.set(xscale="log", yscale="log", xlim=(ranks[0] / 1.25, ranks[-1] * 1.35), ylim=(one / 1.8, top * 1.6))
@@ -100,10 +100,10 @@ def _prepare(axes: Axes, ranks: list[int], one: float, fastest: float) -> None:
 def draw_speeds(
     axes: Axes, key: str, measured: Speeds, model: Speeds, one: float, cores: int | None, parts: Sequence[int] = ()
 ) -> None:
-    """The measured points, over the model and the ideal line; at each, and at these `parts` of the model, its fraction.
+    """Draw measured points over the model and the ideal line; label them, and the model at `parts`, with percentages.
 
     Args:
-        key: what the measured points are called.
+        key: the name of the measured points in the legend.
         one: the speed of one rank on the ideal line.
     """
     axes.set_xlabel("ranks", labelpad=2)
@@ -121,9 +121,9 @@ def draw_speeds(
     for color, side, points in shown:
         for ranks, speed in points.items():
             shifts = [(across, side * up) for across, up in SHIFTS]
-            labels.put(f"{100 * speed / (one * ranks):.0f} %", ranks, speed, shifts, color)
+            labels.put(f"{100 * speed / (one * ranks):.0f}%", ranks, speed, shifts, color)
     left, right = axes.get_xlim()
-    if cores is not None and left < cores < right:  # where ranks have to share cores, the page is darker
+    if cores is not None and left < cores < right:  # the background is darker where ranks have to share cores
         axes.axvspan(cores, right, color=BAND, lw=0, zorder=0)
         axes.axvline(cores, color=FAINT, lw=0.9, ls="--", zorder=0.5)
         told, low = f"more ranks than cores ({cores})", axes.get_ylim()[0]
@@ -133,7 +133,7 @@ def draw_speeds(
 
 
 class _Labels:
-    """Each stands where it covers no curve and no other label; one that finds no such place is left out."""
+    """Labels that cover no curve and no other label; a label without such a place is left out."""
 
     def __init__(self, axes: Axes) -> None:
         self._axes, self._taken = axes, list[Bbox]()
@@ -142,7 +142,7 @@ class _Labels:
     def put(
         self, text: str, x: float, y: float, shifts: Iterable[tuple[float, float]], color: str, align: str = "center"
     ) -> bool:
-        """At the first free place, so many points from this point of the axes; say if there is one."""
+        """Put a label at the first free offset from this point of the axes, and return whether there was one."""
         pixels, page = self._axes.figure.dpi / 72, self._axes.bbox
         wide, high = width_of(text, SIZE) + 2 * GAP, SIZE + GAP
         to_left = wide * {"left": 0.0, "center": 0.5, "right": 1.0}[align]
@@ -170,6 +170,6 @@ def _text(speeds: Mapping[str, Speeds]) -> str:
 
 
 def _describe(speeds: Mapping[str, Speeds]) -> str:
-    *front, last = [*speeds, "an ideal line"]
+    *front, last = [*speeds, "the ideal line"]
     counts = ", ".join(map(str, speeds[MEASURED]))
-    return f"Images per second of {counts} ranks: {', '.join(front)} and {last}; each point with its part of the ideal."
+    return f"Images per second with {counts} ranks: {', '.join(front)} and {last}; each point in % of ideal."

@@ -1,6 +1,6 @@
-"""How many times as fast as one rank more ranks are: a model with its numbers as sliders, over measured points.
+"""The speed-up of more ranks over one: a model whose parameters are sliders, and measured points.
 
-Both axes begin and end where they do for every batch and every machine: when these change, only the curves move.
+The limits of both axes are the same for every batch and every machine, so only the curves move.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ddp_lessons.show.figures.formats import show_bytes, show_network, show_seco
 Model = Callable[[int, int, int, float, float], float]  # ranks, batch, cores, latency and bytes per second to speed
 POWERS = tuple(2**power for power in range(7))
 RANKS = tuple(sorted({*POWERS, 3, 5, 6, 7, 12, 24, 48}))
-LIMITS = (1 / 4, 90.0)  # of the times
+LIMITS = (1 / 4, 90.0)  # of the speed-up
 BATCHES = [2**power for power in range(3, 15)]
 SOME_CORES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 LATENCIES = [float(f"{digit}e{power}") for power in range(-6, -1) for digit in (1, 2, 5)]
@@ -30,7 +30,7 @@ WHOSE = (("all ranks together (strong)", False), ("each rank (weak)", True))
 
 @dataclass(frozen=True)
 class Machine:
-    """What the ranks run on, and how many images they take at a time: all of them together, or each."""
+    """What the ranks run on, and the batch size: of all ranks together, or of each rank."""
 
     is_for_each: bool
     batch_size: int
@@ -44,7 +44,8 @@ class Machine:
 
     @property
     def batch(self) -> str:
-        return f"{self.batch_size:,} images for {'each rank' if self.is_for_each else 'all ranks together'}"
+        images = f"{self.batch_size:,} images"
+        return f"{images} per rank" if self.is_for_each else f"a global batch of {images}"
 
     def __str__(self) -> str:
         return f"{self.batch}, {count(self.cores, 'core')}, {show_network(self.latency, self.bandwidth)}"
@@ -57,7 +58,7 @@ class Explorer(Chart):
     controls: Callable[[], Any]
 
     def _ipython_display_(self) -> None:
-        """One output: the controls where they can be shown, and the first picture for all other readers."""
+        """Display one output: the controls and, for readers that can't show them, the first chart."""
         from IPython import get_ipython
         from IPython.display import publish_display_data
 
@@ -100,11 +101,11 @@ def explore_scaling(
     first_batch = next(iter(batches), 256)
     first = Machine(not measured[False] and bool(measured[True]), first_batch, cores, latency, bandwidth)
     if not (cores >= 1 and latency >= 0 and bandwidth > 0 and first_batch >= 1):
-        raise ValueError(f"these numbers are above 0, and the first are: {first}")
+        raise ValueError(f"batch size, cores and bandwidth must be above 0, latency at least 0, not {first}")
 
     def draw(**turned: Any) -> Chart:
         now = Machine(**turned)
-        # so that the stored picture is the same in every run
+        # so that the stored chart is the same in every run
         return speed_ups(model, now, measured[now.is_for_each].get(now.batch_size), tells_numbers=now != first)
 
     def controls() -> Any:
@@ -139,16 +140,16 @@ def explore_scaling(
 
 @drawn_in_house_style
 def speed_ups(model: Model, now: Machine, measured: Speeds | None = None, tells_numbers: bool = True) -> Chart:
-    """Draw a model's speed-up from 1 to 64 ranks over what was measured with such a batch.
+    """Plot a model's speed-up from 1 to 64 ranks, and the points measured with this batch size.
 
-    With `tells_numbers` the words hold the speeds. They differ from machine to machine.
+    With `tells_numbers`, the text contains the speeds, which differ from machine to machine.
     """
     measured = dict(sorted((measured or {}).items()))
     speeds = {ranks: now.speed(model, ranks) for ranks in RANKS}
     key = f"{MEASURED} on this machine"
     figure, axes = new_axes(0.75, 0.3, HIGH, [IDEAL, MODEL, key])
     axes.set(xscale="log", yscale="log", xlim=(1 / 1.15, RANKS[-1] * 1.15), ylim=LIMITS)
-    axes.set_ylabel("times as fast as one rank")
+    axes.set_ylabel("speed-up over one rank")
     axes.set_xticks(POWERS, [str(number) for number in POWERS], color=INK)
     axes.set_yticks([0.5, *POWERS], ["1/2", *map(str, POWERS)])
     for axis in (axes.xaxis, axes.yaxis):
@@ -157,13 +158,13 @@ def speed_ups(model: Model, now: Machine, measured: Speeds | None = None, tells_
     draw_speeds(axes, key, _relative(measured), times, 1.0, now.cores, parts=POWERS[1:])
     if tells_numbers:
         return Chart(figure, axes, _table(speeds, measured, now), _describe(speeds, measured, now))
-    points = f", and what was measured for a world size of {', '.join(map(str, measured))}" if measured else ""
-    text = f"How many times as fast as one rank 1 to {RANKS[-1]} ranks are, with {now.batch}: a model{points}."
+    points = f", and measurements with a world size of {', '.join(map(str, measured))}" if measured else ""
+    text = f"Speed-up of 1 to {RANKS[-1]} ranks over one rank, with {now.batch}: a model{points}."
     return Chart(figure, axes, text, text)
 
 
 def _relative(measured: Speeds) -> Speeds:
-    """As multiples of one rank's speed, or of its part of the fewest ranks' speed."""
+    """As multiples of one rank's speed: the speed of the fewest ranks, divided by their number."""
     one = next((speed / ranks for ranks, speed in measured.items()), 1.0)
     return {ranks: speed / one for ranks, speed in measured.items()}
 
@@ -171,8 +172,8 @@ def _relative(measured: Speeds) -> Speeds:
 def _table(speeds: Speeds, measured: Speeds, now: Machine) -> str:
     relative = _relative(measured)
     lines = [
-        f"{now}; by the model:",
-        "ranks | images per second | times one rank | % of ideal | measured, times one rank",
+        f"{now}; predicted by the model:",
+        "ranks | images per second |       speed-up | % of ideal | measured speed-up",
     ]
     for ranks in (number for number in RANKS if number in POWERS or number in measured):
         times = speeds[ranks] / speeds[1]
@@ -183,16 +184,16 @@ def _table(speeds: Speeds, measured: Speeds, now: Machine) -> str:
 
 
 def _describe(speeds: Speeds, measured: Speeds, now: Machine) -> str:
-    told = ", ".join(f"{ranks} ranks {speeds[ranks] / speeds[1]:.2g} times" for ranks in (2, 4, 16, 64))
-    points = ", ".join(f"{ranks} ranks {times:.2g} times" for ranks, times in _relative(measured).items() if ranks > 1)
-    return f"{now}: by the model {told} as fast as one. {_best(speeds)}" + f" Measured: {points}." * bool(points)
+    told = ", ".join(f"{speeds[ranks] / speeds[1]:.2g}x with {ranks} ranks" for ranks in (2, 4, 16, 64))
+    points = ", ".join(f"{times:.2g}x with {ranks} ranks" for ranks, times in _relative(measured).items() if ranks > 1)
+    return f"{now}. Predicted speed-up: {told}. {_best(speeds)}" + f" Measured: {points}." * bool(points)
 
 
 def _best(speeds: Speeds) -> str:
     best = max(speeds, key=lambda ranks: speeds[ranks])
     if best == RANKS[-1]:
-        return "Each step to more ranks, up to 64, makes it faster." if _only_rises(speeds) else "64 ranks are fastest."
-    return "No number of ranks is faster than one." if best == 1 else f"Fastest with {best} ranks."
+        return "Throughput keeps rising up to 64 ranks." if _only_rises(speeds) else "It is fastest with 64 ranks."
+    return "One rank is fastest." if best == 1 else f"It is fastest with {best} ranks."
 
 
 def _only_rises(speeds: Speeds) -> bool:

@@ -1,7 +1,7 @@
-"""A training as it goes: a panel for each value that ranks log, a line for each rank.
+"""A training run as it progresses: a panel for each logged value, and a line for each rank.
 
-It is drawn several times a second while ranks run, so few things are drawn. Words are the same at the beginning, at the
-end and in every run: a notebook keeps those that it was given first.
+It is redrawn several times a second while ranks run, so it draws few things. Its text never changes, because a notebook
+keeps the text that it was given first.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ddp_lessons.show.figures.palette import width_of
 TEXT = "Training curves."
 ALT = "Training curves: a panel for each logged value, a line for each rank."
 WAITING = "No values logged yet. A rank logs values while it runs: tell(step=3, loss=0.25)"
-PLACES = ("step", "epoch")  # numbers by these names say where on the x axis the others stand
+PLACES = ("step", "epoch")  # values with these names are the x of the others
 LEFT, GAP, RIGHT = 0.65, 0.7, 0.2  # inches
 HEAD, PANEL, FOOT = 0.26, 1.75, 0.48  # of each row: its names, the panels, their x axis
 MOST_PANELS, MOST_IN_A_ROW, FEW_POINTS = 9, 2, 40
-MOST_POINTS, OF_ALL_CURVES, AT_LEAST = 140, 500, 40  # of one curve; a notebook keeps every picture that it shows
+MOST_POINTS, OF_ALL_CURVES, AT_LEAST = 140, 500, 40  # of one curve; a notebook stores every image that it shows
 SMOOTHED_FROM = 100  # points of one rank; then its own line is pale, and the moving average is thick
-HUGE = 1e290  # beyond this, axes have no room
+HUGE = 1e290  # matplotlib's axes can't show more
 
 Curve = tuple[str, Any, Any]  # the name of x (none: the points are counted), x and y
 
@@ -65,12 +65,12 @@ def _told(results: Any) -> Sequence[Sequence[Any]]:
     results = getattr(results, "results", results)
     told: Sequence[Sequence[Any]] | None = getattr(results, "told", None)
     if told is None:
-        raise TypeError(f"training curves are drawn from what launch() returned, not from a {type(results).__name__}")
+        raise TypeError(f"training curves need the results of launch(), not a value of type {type(results).__name__}")
     return told
 
 
 def _curves(told: Sequence[Sequence[Any]]) -> dict[str, dict[int, Curve]]:
-    """By the name of a number and by rank: the name of x, and the points."""
+    """Return, by the name of a value and by rank, the name of x and the points."""
     points: dict[str, dict[int, list[tuple[str, float, float]]]] = {}
     for rank, by_rank in enumerate(told):
         for one in by_rank:
@@ -84,7 +84,7 @@ def _curves(told: Sequence[Sequence[Any]]) -> dict[str, dict[int, Curve]]:
 
 
 def _curve(points: list[tuple[str, float, float]]) -> Curve:
-    """Where x has no name, or another one, or goes back, the points are counted."""
+    """Number the points if x has no name, changes its name, or goes back."""
     places, x, y = zip(*points, strict=True)
     across, up = np.array(x, dtype=float), np.array(y, dtype=float)
     up[np.abs(up) > HUGE] = np.inf
@@ -105,7 +105,7 @@ def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple
     is_smoothed = any(len(y) > SMOOTHED_FROM for by_rank in curves.values() for _, _, y in by_rank.values())
     notes = ["thick: moving average"] * is_smoothed
     left_out = len(curves) - len(names)
-    notes += [f"{count(left_out, 'further number')} left out"] * bool(left_out)
+    notes += [f"{count(left_out, 'more value')} not shown"] * bool(left_out)
     told = sorted({rank for by_rank in curves.values() for rank in by_rank})
     _draw_key(figure, told, height - above + 0.12, notes)
     wide = (WIDTH - LEFT - RIGHT - (across - 1) * GAP) / across
@@ -121,7 +121,7 @@ def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple
 
 
 def _draw_key(figure: Figure, ranks: Sequence[int], y: float, notes: Sequence[str]) -> None:
-    """One for all panels: the colors of the ranks, each with its name; and at the right what else is to be known."""
+    """Draw the legend of all panels: the ranks with their colors and, at the right, the notes."""
     height = figure.get_figheight()
     widths = [0.36 + width_of(f"rank {rank}", SIZE) / 72 for rank in ranks]
     ends = np.cumsum(widths)
@@ -138,7 +138,7 @@ def _draw_key(figure: Figure, ranks: Sequence[int], y: float, notes: Sequence[st
 def _draw_panel(axes: Axes, name: str, by_rank: Mapping[int, Curve], room: float, most_points: int) -> None:
     shown = {rank: (x, y) for rank, (_, x, y) in by_rank.items()}
     places = {place for place, _, _ in by_rank.values()}
-    if len(places) > 1:  # some ranks counted, others said their steps: then all are counted
+    if len(places) > 1:  # some ranks logged a step and others none, so number the points of all
         shown = {rank: (np.arange(1.0, len(y) + 1), y) for rank, (_, y) in shown.items()}
     finite = np.concatenate([y[np.isfinite(y)] for _, y in shown.values()])
     _prepare(axes, finite, [x for x, _ in shown.values()], places.pop() if len(places) == 1 else "")
@@ -177,13 +177,13 @@ def _prepare(axes: Axes, finite: Any, across: Sequence[Any], place: str) -> None
     axes.set_xlim(first - margin, last + margin)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
-    axes.set_xlabel(place or "times told", labelpad=1)
+    axes.set_xlabel(place or "values logged", labelpad=1)
     axes.tick_params(length=3)
     draw_rulers(axes)
 
 
 def _short(number: float, _: object = None) -> str:
-    """As short as a tick label: 0.25, 12,500, 1.02e6."""
+    """Shorten a number for a tick label: 0.25, 12,500, 1.02e6."""
     plain = f"{number:,.6g}"
     if len(plain) <= 7:
         return plain
@@ -195,7 +195,7 @@ def _draw_curve(axes: Axes, rank: int, x: Any, y: Any, zorder: float, equal_abov
     is_odd = ~np.isfinite(y)
     kept = np.where(is_odd, np.nan, y)  # a gap
     style: dict[str, Any] = {"color": rank_color(rank), "ls": "-" if rank < 8 else (0, (4, 1.5)), "zorder": zorder}
-    rim = min(1.4 * equal_above, 6.0)  # equal curves are seen below each other
+    rim = min(1.4 * equal_above, 6.0)  # so that equal curves show below each other
     if len(y) > SMOOTHED_FROM:
         axes.plot(*thinned(x, kept, most_points), **style | {"lw": 0.8, "alpha": 0.45, "zorder": zorder - 1})
         axes.plot(*_smoothed(x, kept, most_points // 2), lw=1.6 + rim, **style)
@@ -206,13 +206,13 @@ def _draw_curve(axes: Axes, rank: int, x: Any, y: Any, zorder: float, equal_abov
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """As far as both have come."""
+    """Compare the curves up to the end of the shorter one."""
     length = min(len(one), len(other))
     return bool(np.array_equal(one[:length], other[:length], equal_nan=True))
 
 
 def _smoothed(x: Any, y: Any, most_points: int) -> tuple[Any, Any]:
-    """The mean of about a twentieth of all points, around so many of them; where there is no number, none."""
+    """A moving average over about a twentieth of all points, at `most_points` places; nan stays nan."""
     half = max(len(y) // 40, 2)
     middles = np.unique(np.linspace(0, len(y) - 1, min(most_points, len(y))).astype(int))
     begin, end = np.maximum(middles - half, 0), np.minimum(middles + half + 1, len(y))
@@ -222,7 +222,7 @@ def _smoothed(x: Any, y: Any, most_points: int) -> tuple[Any, Any]:
 
 
 def _note(shown: Mapping[int, tuple[Any, Any]]) -> tuple[str, str]:
-    """What is no number, and since when; or the last number, if only one rank told any."""
+    """The first nan or inf of any rank or, if only one rank logged values, its last value."""
     odd = {rank: float(x[~np.isfinite(y)][0]) for rank, (x, y) in shown.items() if not np.isfinite(y).all()}
     if odd:
         (rank, first), many = min(odd.items(), key=lambda one: one[1]), ranks_named(list(odd))

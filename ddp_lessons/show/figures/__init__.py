@@ -1,1 +1,1 @@
-"""What all figures are drawn with, and the player that moves them in a page."""
+"""The drawing tools of all figures, and the player that animates them in a page."""

@@ -1,8 +1,8 @@
-"""What Python draws: boxes, lines and words in groups, and the SVG that it becomes.
+"""Drawings made of boxes, lines, text and groups, and their SVG.
 
-An SVG has a layout for each view, such as a timeline's by steps and by time, and in a page for several widths; one of
-them is shown. `player.js` shows another, moves through steps and tells of a call: it reads only the `data-` attributes.
-A layout counts in pixels, and colors are names, such as "ink" or "rank 2".
+An SVG has layouts for each view (a timeline's are by steps and by time) and, in a page, for several widths; one of them
+is visible. `player.js` switches layouts, goes through steps and describes calls, and reads only the `data-` attributes.
+A layout is measured in pixels, and colors are names, such as "ink" or "rank 2".
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from ddp_lessons.show.figures.palette import DARK, FONT, LIGHT, RANKS
 
-FONT_SIZE = 12.0  # of all words
+FONT_SIZE = 12.0  # of all text
 PALE = 0.25  # the opacity of an area
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")  # that XML does not allow
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")  # characters that XML does not allow
 COLORS = LIGHT | RANKS
 
 
@@ -31,20 +31,20 @@ class Box:
     height: float
     fill: str = "none"
     edge: str = "none"
-    opacity: float = 1.0  # of what fills it
+    opacity: float = 1.0  # of the fill
     corner: float = 2.0
     is_dashed: bool = False
     is_hatched: bool = False  # in the color of its edge
-    about: str = ""  # what a mouse that rests on it is told, where words have no room
+    about: str = ""  # the tooltip, if there is no room for text
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Side by side, each a part of the height, from y upwards; downwards where the height is below 0."""
+    """Bars side by side, each a fraction of the height, from y up, or down if the height is negative."""
 
     x: float
     y: float
-    width: float  # of each, with the gap behind it
+    width: float  # of each bar, with the gap after it
     height: float
     parts: Sequence[float]
     fill: str = "none"
@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Area:
-    """What lies between points, pale."""
+    """A pale polygon."""
 
     points: Sequence[tuple[float, float]]
     fill: str
@@ -72,21 +72,21 @@ class Area:
 @dataclass(frozen=True)
 class Words:
     x: float
-    y: float  # of their middle
+    y: float  # of the text's middle
     text: str
     color: str = "ink"
     anchor: str = "start"  # "middle", "end"
     is_bold: bool = False
-    has_halo: bool = False  # a rim of paper, over lines
+    has_halo: bool = False  # an outline in the background color, where it covers lines
 
 
 @dataclass(frozen=True)
 class Group:
-    """Shapes that belong together, and what the player has to know of them: {"call": 3, "lane": 0}."""
+    """Shapes that belong together, and what the player needs to know about them: {"call": 3, "lane": 0}."""
 
     shapes: Sequence[Shape]
     data: Mapping[str, object] = field(default_factory=dict)
-    about: str = ""  # what is read when it is pointed at
+    about: str = ""  # the tooltip
     is_hidden: bool = False  # until the player shows it
 
 
@@ -103,12 +103,12 @@ class Drawing:
 def to_svg(
     views: Mapping[str, Sequence[Drawing]], still: Drawing, alt: str, captions: Sequence[str] = (), **data: object
 ) -> str:
-    """A file of its own, which shows the layout `still`."""
+    """Return a separate SVG file, which shows the layout `still`."""
     layouts = [(name, one) for name, of_view in views.items() for one in of_view]
     content = "".join(_layout(name, one, is_shown=one is still) for name, one in layouts)
     data |= {"captions": json.dumps([*captions], ensure_ascii=False)} if captions else {}
     width, height = _n(still.width), _n(still.height)
-    mark = hashlib.sha256(content.encode()).hexdigest()[:6]  # in one page no two patterns may have the same name
+    mark = hashlib.sha256(content.encode()).hexdigest()[:6]  # two patterns in one page must not have the same name
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{html.escape(alt)}" font-family="{FONT}" font-size="{_n(FONT_SIZE)}" fill="none" '
@@ -125,7 +125,7 @@ def _layout(view: str, one: Drawing, *, is_shown: bool) -> str:
 
 
 def as_still(drawing: Drawing) -> Drawing:
-    """Without what is hidden, and without groups."""
+    """Remove the hidden shapes, and dissolve the groups."""
     return replace(drawing, shapes=[*_seen(drawing.shapes)])
 
 
@@ -138,7 +138,7 @@ def _seen(shapes: Sequence[Shape]) -> Iterator[Shape]:
 
 
 def _style(content: str) -> str:
-    """Of the colors that there are. Readers that know no variables take the light ones."""
+    """Style rules for the colors in use. Viewers without CSS variables use the light ones."""
     rules = [
         f".{kind}-{_class(name)}{{{paint}:{color}{f';{paint}:var(--ddp-{name},{color})' if name in LIGHT else ''}}}"
         for name, color in COLORS.items()
@@ -150,7 +150,7 @@ def _style(content: str) -> str:
 
 
 def _patterns(content: str) -> str:
-    """Slanting lines, in each color that needs them."""
+    """Patterns of slanting lines, in each color that needs them."""
     names = [_class(name) for name in COLORS if f"url(#h-{_class(name)})" in content]
     about = 'width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
     patterns = [
@@ -206,7 +206,7 @@ def _line(shape: Line) -> str:
 
 
 def _outline(bars: Bars) -> str:
-    """Of many without gaps, one for all: a notebook keeps every letter of it."""
+    """Draw bars without gaps as one outline, because a notebook stores every character."""
     if bars.gap == 0:
         tops = "".join(f"V{_n(bars.y - part * bars.height)}h{_n(bars.width)}" for part in bars.parts)
         return f"M{_n(bars.x)} {_n(bars.y)}{tops}V{_n(bars.y)}z"
@@ -219,7 +219,7 @@ def _outline(bars: Bars) -> str:
 
 
 def head_of(line: Line, size: float = 8.0) -> list[tuple[float, float]]:
-    """A triangle with its tip at the line's end."""
+    """The arrowhead: a triangle with its tip at the end of the line."""
     (x0, y0), (x1, y1) = line.points[-2:]
     length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5 or 1.0
     along, across = (x1 - x0) / length * size, (y1 - y0) / length * size
@@ -228,7 +228,7 @@ def head_of(line: Line, size: float = 8.0) -> list[tuple[float, float]]:
 
 
 def _paint(fill: str, stroke: str = "none") -> str:
-    """Classes for colors with a name; others are as they are."""
+    """Use classes for named colors, and other colors as they are."""
     both = (("f", "fill", fill), ("s", "stroke", stroke))
     classes = " ".join(f"{kind}-{_class(color)}" for kind, _, color in both if color in COLORS)
     plain = [f'{paint}="{color}"' for _, paint, color in both if color not in COLORS and color != "none"]

@@ -1,4 +1,4 @@
-"""A figure that shows itself: a page in which its player moves it, the same SVG as an image, and its words."""
+"""A figure that displays itself: as HTML with a player, as an SVG image, and as text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Shown(abc.ABC):
         elif suffix == ".svg":
             pathlib.Path(path).write_text(self.svg, encoding="utf-8")
         else:
-            raise ValueError(f"a picture is saved as .png or .svg, and {str(path)!r} ends in neither")
+            raise ValueError(f"a figure is saved as .png or .svg, but {str(path)!r} ends in neither")
 
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
@@ -55,11 +55,11 @@ class Shown(abc.ABC):
         return data, {"image/svg+xml": {"alt": self.alt}}
 
     def _living(self, svg: str) -> str:
-        """For a page, which has room for more than a file."""
+        """The SVG for a page, which may contain more than the file."""
         return svg
 
     def _ipython_display_(self) -> None:
-        """The figure; and below it a caption that opens to the drawing in text."""
+        """Display the figure and, below it, a caption that unfolds to the text version."""
         from IPython.display import publish_display_data
 
         words = f"<details><summary>{html.escape(self.alt)}</summary><pre>{html.escape(self.text)}</pre></details>"
@@ -82,12 +82,12 @@ class Figure(Shown):
     text: str
     alt: str
     captions: Sequence[str] = ()
-    shown: str = ""  # the view to begin with
-    data: Mapping[str, object] = field(default_factory=dict)  # what else the player has to know
+    shown: str = ""  # the first view
+    data: Mapping[str, object] = field(default_factory=dict)  # what else the player needs to know
 
     @functools.cached_property
     def svg(self) -> str:
-        """What is seen without a player, as a notebook keeps every letter of it; packed into it, all that there is."""
+        """What is visible without a player, to keep notebooks small; the whole figure is packed into it."""
         still = as_still(self._still)
         packed = base64.b64encode(gzip.compress(self.living_svg.encode(), mtime=0)).decode("ascii")
         return to_svg({"": [still]}, still, self.alt).replace("</svg>", f"<metadata>{packed}</metadata></svg>")
@@ -101,7 +101,7 @@ class Figure(Shown):
 
     @property
     def _still(self) -> Drawing:
-        """A page of paper, or of GitHub, has no room for the widest ones."""
+        """The widest layout that fits on paper and on GitHub."""
         layouts = self.views[self.shown]
         return next((one for one in reversed(layouts) if one.width <= WIDEST_STILL), layouts[0])
 
@@ -114,7 +114,7 @@ class Figure(Shown):
 
 
 def living_svg_in(svg: str) -> str:
-    """What is packed into a figure's SVG; a chart's is all that there is."""
+    """Unpack what is in a figure's SVG; a chart's SVG has nothing packed."""
     found = _PACKED.search(svg)
     return gzip.decompress(base64.b64decode(found[1])).decode() if found else svg
 
@@ -130,12 +130,12 @@ def style_sheet() -> str:
 
 
 def page_of(svg: str, alt: str) -> str:
-    """An image, which the script replaces by the SVG itself. In a notebook that isn't trusted, it stays."""
+    """Return an image, which the script replaces by the SVG itself. In an untrusted notebook, the image stays."""
     packed = base64.b64encode(svg.encode()).decode("ascii")
     return inline_of(f'<img alt="" src="data:image/svg+xml;base64,{packed}">{player()}', alt)
 
 
 def inline_of(content: str, alt: str) -> str:
-    """For a widget, in which no script runs: the SVG itself, in the colors of the page."""
+    """Return the SVG itself, in the colors of the page, for a widget, in which no scripts run."""
     room = f'<div class="ddp-room" tabindex="0" role="group" aria-label="{html.escape(alt)}">{content}</div>'
     return f'<div class="ddp-figure">{style_sheet()}{room}</div>'

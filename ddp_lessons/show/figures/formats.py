@@ -1,4 +1,4 @@
-"""How figures write what they count: bytes, seconds, values."""
+"""How figures format bytes, seconds and values."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any
 
 
 def events_of(results: Any) -> Any:
-    """The events of results, of an exception with results, or the events themselves."""
+    """Return the events of results or of an exception with results, or the events that were passed."""
     results = getattr(results, "results", results)
     events = getattr(results, "events", results)
     if not hasattr(events, "deliveries"):
-        raise TypeError(f"pictures are drawn from what launch() returned, and this is of type {type(results).__name__}")
+        raise TypeError(f"figures need the results of launch(), not a value of type {type(results).__name__}")
     return events
 
 
 def name_recording(results: Any) -> str:
-    """ "recorded (Linux, ...)" if these are results of another machine, else ""."""
+    """ "recorded (Linux, ...)" if these are results from another machine, else ""."""
     how = getattr(getattr(results, "results", results), "recorded", "")
     return f"recorded ({how})" if how else ""
 
 
 def show_bytes(number: float) -> str:
-    """Short, and with the unit: "16 B", "4 KB", "16 MB" (of 1,000)."""
+    """Format bytes with a unit: "16 B", "4 KB", "16 MB" (powers of 1,000)."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
         if number >= 0.9995 * size:
             return f"{_short(number / size)} {unit}"
@@ -29,7 +29,7 @@ def show_bytes(number: float) -> str:
 
 
 def show_seconds(number: float) -> str:
-    """Short, and with the unit: "35 ms"."""
+    """Format seconds with a unit: "35 ms"."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if number >= 0.9995 * size:
             return f"{_short(number / size)} {unit}"
@@ -45,6 +45,6 @@ def show_network(latency: float, bandwidth: float) -> str:
 
 
 def show_values(values: Any, room: int = 14) -> str:
-    """Numbers as short as they are: "[1, 2.5]"; "" if they take more room than there is."""
+    """Format a few numbers: "[1, 2.5]"; "" if they don't fit."""
     text = "[" + ", ".join(f"{value:.4g}" for value in values) + "]"
     return text if len(text) <= room else ""

@@ -1,6 +1,6 @@
-"""A picture that is laid out for several widths, and in steps: the page shows the widest one that it has room for.
+"""Figures with layouts for several widths, and with steps. A page shows the widest layout that fits.
 
-All words have the same readable size; what doesn't fit next to something goes below it.
+All text has the same readable size; what doesn't fit next to something goes below it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.palette import color_of_rank, width_of
 
 WIDTHS = (320.0, 520.0, 760.0)
-LEFT = 68.0  # where rows begin, behind the names of their ranks
+LEFT = 68.0  # where rows begin, after the names of their ranks
 LINE_HEIGHT = 17.0
-Entry = tuple[Shape, str]  # a sign, drawn around (8, 0), and its name
+Entry = tuple[Shape, str]  # a symbol, drawn around (8, 0), and its name
 
 
 def figure_of(draw: Callable[[float], Drawing], text: str, alt: str, title: str | None = None) -> Figure:
-    """What `draw` makes of each width, below the title."""
+    """Make a figure from the drawing for each width, with the title above."""
     return Figure({"": layouts_of(draw, title)}, text, alt)
 
 
 def layouts_of(
     draw: Callable[[float], Drawing], title: str | None = None, widths: Sequence[float] = WIDTHS
 ) -> list[Drawing]:
-    """From narrow to wide, those that differ from the one before."""
+    """Return the layouts from narrow to wide, without those equal to the one before."""
     drawings = [draw(width) for width in widths]
     different = drawings[:1] + [one for before, one in itertools.pairwise(drawings) if one.shapes != before.shapes]
     return [with_title(one, title) for one in different]
@@ -35,19 +35,19 @@ def layouts_of(
 
 @dataclass(frozen=True)
 class Cue:
-    """A shape, and when it is to be seen: it comes in step `since`, and in step `until` it is gone.
+    """A shape, and when it is visible: from step `since` until just before step `until`.
 
-    With both the same, it is seen only on its way to its place.
+    If both are the same, it is visible only while it moves to its place.
     """
 
     shape: Shape
     since: int = 0
     until: int | None = None
-    origin: tuple[float, float] | None = None  # so far from its place it sets out; without, it fades in
+    origin: tuple[float, float] | None = None  # where it starts, relative to its place; without an origin, it fades in
 
     @property
     def data(self) -> dict[str, object]:
-        """What the player has to know."""
+        """What the player needs to know."""
         origin = " ".join(f"{part:.0f}" for part in self.origin) if self.origin else None
         known = {"since": self.since or None, "until": self.until, "from": origin}
         return {name: value for name, value in known.items() if value is not None}
@@ -63,7 +63,7 @@ class Film:
     cues: Sequence[Cue]
 
     def still(self, step: int) -> Drawing:
-        """As it is in this step, with what other steps show hidden in it."""
+        """The drawing at this step; what only other steps show is hidden in it."""
         shapes: list[Shape] = []
         for data, cues in itertools.groupby(self.cues, lambda cue: cue.data):
             own = [*cues]
@@ -81,7 +81,7 @@ def film_of(
     alt: str,
     **data: object,
 ) -> Figure:
-    """What `draw` makes of each width. `captions[k]` says what step k is; without a player, step `moment` is seen."""
+    """Make an animated figure. `captions[k]` describes step k; without a player, step `moment` is visible."""
     layouts = layouts_of(lambda width: draw(width).still(moment), title)
     return Figure({"": layouts}, text, alt, captions, data=data)
 
@@ -97,7 +97,7 @@ def with_title(drawing: Drawing, title: str | None) -> Drawing:
 
 
 def fixed(shapes: Iterable[Shape]) -> Group:
-    """What keeps its place and its size when the rest is zoomed."""
+    """Group shapes that keep their place and size when the rest is zoomed."""
     return Group([*shapes], {"fixed": ""})
 
 
@@ -119,14 +119,14 @@ def fits(text: str, room: float) -> bool:
 
 
 def cut(text: str, room: float) -> str:
-    """As much of it as there is room for."""
+    """Shorten the text to this width."""
     if fits(text, room):
         return text
     return next((f"{text[:end]}…" for end in range(len(text) - 1, 0, -1) if fits(f"{text[:end]}…", room)), "…")
 
 
 def wrapped(text: str, room: float) -> list[str]:
-    """In as many lines as it needs."""
+    """Break the text into lines of this width."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".lstrip()
@@ -138,14 +138,14 @@ def wrapped(text: str, room: float) -> list[str]:
 
 
 def notes_at(y: float, notes: Sequence[str], width: float, color: str = "faint") -> tuple[list[Words], float]:
-    """Sentences below a picture, and where they end."""
+    """Notes below a figure, and where they end."""
     lines = wrapped("; ".join(notes), width - 12)
     words = [Words(4, y + (n + 0.5) * LINE_HEIGHT, line, color) for n, line in enumerate(lines)]
     return words, y + len(lines) * LINE_HEIGHT
 
 
 def key_at(y: float, entries: Sequence[Entry], width: float) -> tuple[list[Shape], float]:
-    """Signs and their names in as many rows as they need, and where they end."""
+    """The legend, in as many rows as it needs, and where it ends."""
     shapes: list[Shape] = []
     x, middle = 4.0, y + LINE_HEIGHT / 2
     for sign, name in entries:
@@ -159,7 +159,7 @@ def key_at(y: float, entries: Sequence[Entry], width: float) -> tuple[list[Shape
 
 
 def write_figure(sentence: str) -> Figure:
-    """A figure of a sentence: where there is nothing to draw, it says why."""
+    """Make a figure of one sentence, which says why there is nothing to draw."""
 
     def draw(width: float) -> Drawing:
         words, bottom = notes_at(4, [sentence], width, "ink")

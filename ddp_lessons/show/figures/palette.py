@@ -1,6 +1,6 @@
-"""The colors of figures by their names, on a light and on a dark page, and the font in which their words are measured.
+"""The named colors of figures on a light and on a dark page, and the font for measuring text.
 
-In an SVG a color is a class, "f-ink" for what is filled and "s-ink" for lines. A page sets `--ddp-ink` to its own.
+In an SVG, a color is a class: "f-ink" for fills and "s-ink" for lines. A page can override it by setting `--ddp-ink`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def color_of_rank(rank: int) -> str:
 
 
 def ink_on(color: str) -> str:
-    """The color of words on a filled box, which is the same in a light and in a dark page."""
+    """The color of text on a filled box, which is the same on a light and on a dark page."""
     color = (LIGHT | RANKS).get(color, color)
     return max(INK, PAPER, key=functools.partial(contrast, color))
 
 
 def contrast(one: str, other: str) -> float:
-    """From 1 (the same) to 21 (black on white), as accessibility guidelines count it."""
+    """The contrast ratio of accessibility guidelines, from 1 (the same color) to 21 (black on white)."""
     darker, lighter = sorted((_luminance(one), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
@@ -57,7 +57,7 @@ def _luminance(color: str) -> float:
 
 @functools.lru_cache(maxsize=8192)
 def width_of(text: str, size: float) -> float:
-    """In pixels, in DejaVu Sans, which is wide: in the font of the page words take no more room."""
+    """The width in pixels in DejaVu Sans, which is wide, so that the text also fits in the page's font."""
     return sum(map(_advance, text)) * size
 
 
@@ -78,7 +78,7 @@ def _font() -> Any:
 
 @functools.cache
 def _advance(letter: str) -> float:
-    """Of a letter one pixel high. What the font doesn't have, such as a picture of a thing, is as wide as a W."""
+    """The width at a font size of one pixel. A character that the font lacks, such as an emoji, counts as a W."""
     number = ord(letter)
     known = number if _font().get_char_index(number) else ord("W")
     return float(_font().load_char(known).linearHoriAdvance / 65536 / 100)

@@ -1,5 +1,5 @@
-// Brings the figures of a page to life: shows the layout that fits, moves through steps, zooms, and tells of the call that
-// is pointed at. It knows an SVG by its data- attributes only. Each figure carries it, and the first takes all that there are.
+// Makes the figures of a page interactive: it shows the layout that fits, goes through steps, zooms, and describes the call
+// under the pointer. It reads only an SVG's data- attributes. Each figure contains it, and the first one runs all of them.
 
 (() => {
 const PACE = 1100 // milliseconds from one step to the next while it plays
@@ -32,7 +32,7 @@ class Player {
     this.makeViews([...new Set(this.layouts.map(one => one.dataset.view))])
     if (this.captions.length > 1) this.makeSteps()
     if (this.calls.length) this.listenToCalls()
-    this.room.addEventListener("mousedown", event => event.preventDefault()) // the focus stays: Shift + Enter runs the next cell
+    this.room.addEventListener("mousedown", event => event.preventDefault()) // keep the focus: Shift + Enter runs the next cell
     new ResizeObserver(() => this.place()).observe(this.room)
     this.show(this.view)
   }
@@ -40,7 +40,7 @@ class Player {
   makeViews(names) {
     this.switches = names.map(name => button(name, name, () => this.show(name)))
     this.zooms = tag("span", { class: "ddp-bar" }, button("−", "zoom out", () => this.zoom(ZOOMS["-"])),
-      button("+", "zoom in", () => this.zoom(ZOOMS["+"])), button("Fit", "show all of it", () => this.zoom(ZOOMS[0])))
+      button("+", "zoom in", () => this.zoom(ZOOMS["+"])), button("Fit", "show everything", () => this.zoom(ZOOMS[0])))
     if (names.length > 1) this.room.before(tag("div", { class: "ddp-bar" }, ...this.switches, this.zooms))
     this.room.addEventListener("wheel", event => {
       if (!(event.ctrlKey || event.metaKey) || this.zooms.hidden) return
@@ -72,7 +72,7 @@ class Player {
     this.look(0, 1)
   }
 
-  /** Along, around the pointer, the chosen call, or the middle. */
+  /** Zoom along the x-axis, around the pointer, the chosen call, or the middle. */
   zoom(factor, pointer) {
     const box = this.svg.getBoundingClientRect()
     const near = this.call?.getBoundingClientRect() ?? box
@@ -94,9 +94,9 @@ class Player {
   makeSteps() {
     this.last = this.captions.length - 1
     const play = () => this.go(this.step === this.last ? 0 : this.step + 1, true)
-    this.playing = button("Play", "all steps, one after the other", () => this.isPlaying ? this.go(this.step) : play())
-    this.back = button("Back", "one step back", () => this.go(this.step - 1))
-    this.forth = button("Step", "one step on", () => this.go(this.step + 1))
+    this.playing = button("Play", "play all steps", () => this.isPlaying ? this.go(this.step) : play())
+    this.back = button("Back", "previous step", () => this.go(this.step - 1))
+    this.forth = button("Step", "next step", () => this.go(this.step + 1))
     this.slider = tag("input", { type: "range", min: 0, max: this.last, step: 1, "aria-label": "step" })
     this.slider.oninput = () => this.go(Number(this.slider.value))
     this.room.before(tag("div", { class: "ddp-bar" }, this.playing, this.back, this.forth, this.slider))
@@ -108,7 +108,7 @@ class Player {
     }, { threshold: 0.6 }).observe(this.svg)
   }
 
-  /** On the way to the next step, what comes in it sets out from where it was, or fades in. */
+  /** Go to a step. What is new in the next step moves in from its origin, or fades in. */
   go(step, isPlaying = false) {
     clearTimeout(this.timer)
     const before = this.step
@@ -135,7 +135,7 @@ class Player {
     this.room.addEventListener("click", event => this.choose(this.kept = numberAt(event)))
   }
 
-  /** The chosen one, in the layout that is shown. */
+  /** The chosen call, in the visible layout. */
   get call() {
     return this.calls.find(one => one.dataset.call === this.chosen && this.layout.contains(one))
   }
@@ -147,7 +147,7 @@ class Player {
     this.tell()
   }
 
-  /** To the next call of its lane, or to the nearest one of another lane. */
+  /** Go to the next call of the lane, or to the nearest call of another lane. */
   walk(along, across) {
     const now = this.call
     const lane = now ? Number(now.dataset.lane) + across : 0
@@ -182,10 +182,10 @@ class Player {
   }
 }
 
-if (!globalThis.ddpFigures) { // once for all of them, and before the notebook's own keys
+if (!globalThis.ddpFigures) { // once for all figures, and before the notebook's own keys
   const figures = globalThis.ddpFigures = new WeakMap()
   addEventListener("keydown", event => figures.get(event.target.closest?.(".ddp-figure"))?.press(event), true)
-  addEventListener("pointerdown", ({ target }) => { // keys are the cell's again
+  addEventListener("pointerdown", ({ target }) => { // give the keys back to the cell
     if (!target.closest?.(".ddp-figure")) document.activeElement?.closest(".ddp-room")?.blur()
   })
 }
@@ -193,7 +193,7 @@ for (const image of document.querySelectorAll(".ddp-room > img")) {
   const bytes = Uint8Array.from(atob(image.src.split(",")[1]), letter => letter.charCodeAt(0))
   const svg = new DOMParser().parseFromString(new TextDecoder().decode(bytes), "image/svg+xml").documentElement
   image.replaceWith(svg)
-  svg.setAttribute("aria-hidden", "true") // what is around it has the name
+  svg.setAttribute("aria-hidden", "true") // the element around it has the name
   const root = svg.closest(".ddp-figure")
   if (svg.querySelector("[data-view]")) ddpFigures.set(root, new Player(root, svg)) // others are charts
 }

@@ -1,1 +1,1 @@
-"""What went from rank to rank: before and after, around a ring, in all."""
+"""Figures of what the ranks send to each other and wait for."""

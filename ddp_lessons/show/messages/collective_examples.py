@@ -1,6 +1,6 @@
-"""Tiny runs of each collective, for its picture: what every rank held before and after.
+"""A tiny run of each collective, for its figure: what every rank holds before and after.
 
-These functions run on the ranks. Rank 2 brings 20, 21, ..., so that every number tells where it comes from.
+These functions run on the ranks. Rank 2 contributes 20, 21, ..., so that each value shows where it comes from.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-Held = list[list[Any]]  # tensors, each as a list of its numbers
+Held = list[list[Any]]  # tensors, each as a list of its values
 Pair = tuple[Held, Held]
 Example = Callable[[int, int, Callable[..., Any]], Pair]
 Lengths = Callable[[int, int], list[int]]  # of a rank's tensors
 ROOT = 0
-SPACING_SECONDS = 0.03  # between the ranks on their way to a barrier
+SPACING_SECONDS = 0.03  # between the arrivals of two ranks at a barrier
 
 
 def run_example(rank: int, world_size: int, name: str) -> Pair:
-    """Call the collective of this name on numbers that tell where they come from."""
+    """Call the collective of this name on values that show where they come from."""
     import torch.distributed as dist
 
     return EXAMPLES[name](rank, world_size, getattr(dist, name))
 
 
 def run_examples(rank: int, world_size: int, names: list[str]) -> list[Pair]:
-    """The same for several, one after the other."""
+    """Do the same for several collectives, one after the other."""
     return [run_example(rank, world_size, name) for name in names]
 
 
 def _tensors(rank: int, *lengths: int) -> list[Any]:
-    """One tensor for each length; the numbers go on from 10 x rank, or from 100 x rank where there are many."""
+    """One tensor for each length, with values from 10 x rank on, or from 100 x rank if there are many."""
     import torch
 
     first = rank * (10 if sum(lengths) <= 10 else 100)
@@ -54,11 +54,11 @@ def _in_place(**root: int) -> Example:
 
 def _reduce(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
     before, after = _in_place(dst=ROOT)(rank, world_size, call)
-    return before, after if rank == ROOT else []  # what the others hold now is left over from the work
+    return before, after if rank == ROOT else []  # the other ranks now hold intermediate values
 
 
 def _between(given: Lengths, taken: Lengths, how: Callable[[Any, list[Any], list[Any]], object]) -> Example:
-    """Of those that take some tensors in and leave others; `how` calls them."""
+    """For collectives with separate inputs and outputs; `how` makes the call."""
 
     def run(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
         ours, others = (_tensors(rank, *lengths(rank, world_size)) for lengths in (given, taken))

@@ -1,4 +1,4 @@
-"""What a collective does: the tensors of every rank before and after it, and what moves, from a real run."""
+"""What a collective does, from a real run: every rank's tensors before and after, and what moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ddp_lessons.show.timelines.timeline_figure import timeline
 
 CAPTIONS = "Before.", "After."
 ALT_OF_BARRIER = "Timeline of a barrier: each rank calls it at its own time, and none returns before the last call."
-# In the columns of the table that closes the lesson. gloo and NCCL both have the form with a single tensor.
+# In the columns of the table at the end of the lesson. gloo and NCCL both have the form with a single tensor.
 SHEET = "scatter", "broadcast", "gather", "reduce", "all_gather", "all_reduce", "all_to_all_single", "reduce_scatter"
 
 
@@ -41,14 +41,12 @@ def collective(name: str, world_size: int = 4) -> Figure:
         RuntimeError: the backend, or this version of torch, doesn't support it.
     """
     if name not in EXAMPLES:
-        raise ValueError(f"no collective has the name {name!r}; these have: {', '.join(EXAMPLES)}")
+        raise ValueError(f"there is no collective {name!r}; choose one of {', '.join(EXAMPLES)}")
     try:
         results = launch(run_example, world_size, name, quiet=True)
     except (WorkerFailed, WorkersStuck) as failure:
         why = str(failure).splitlines()[0]
-        raise RuntimeError(
-            f"{name} does not work with the backend or the torch that there are here: {why}"
-        ) from failure
+        raise RuntimeError(f"{name} does not work with this backend or this version of PyTorch: {why}") from failure
     if name == "barrier":
         return replace(timeline(results, "barrier"), text=_text_of_barrier(results.events), alt=ALT_OF_BARRIER)
     pairs = list(results)
@@ -69,17 +67,17 @@ def collectives(world_size: int = 3) -> Figure:
         ValueError: there are fewer than two ranks, or more than four, which don't fit on a sheet.
     """
     if world_size not in range(2, 5):
-        raise ValueError(f"there is room for 2 to 4 ranks on a sheet, not {world_size}")
+        raise ValueError(f"world_size must be 2, 3 or 4 to fit into the figure, not {world_size}")
     ranks = launch(run_examples, world_size, list(SHEET), quiet=True)
     pairs = {name: [pairs[number] for pairs in ranks] for number, name in enumerate(SHEET)}
     exchanges = [exchange_of(name, held) for name, held in pairs.items()]
     text = "\n\n".join(_text_of_panel(name, held) for name, held in pairs.items())
-    alt = f"Eight collectives of {count(world_size, 'rank')}, each before and after, with what moved."
+    alt = f"Eight collectives on {count(world_size, 'rank')}: the tensors before and after each, and what moves."
     return film_of(lambda width: as_sheet(exchanges, width), CAPTIONS, 1, "", text, alt)
 
 
 def exchange_of(name: str, pairs: Sequence[Pair]) -> Exchange:
-    """One step: all that moves does so at once."""
+    """An exchange of one step, in which everything moves at once."""
     before, after = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     origins = {value: rank for rank, held in enumerate(before) for tensor in held for value in tensor}
     known: dict[Any, int] = {} if "reduce" in name else origins
@@ -95,7 +93,7 @@ def _cells(held: Held, instead: int | str, origins: dict[Any, int]) -> list[list
 
 
 def moves_of(name: str, before: Sequence[Held], after: Sequence[Held]) -> list[Move]:
-    """From which rank to which something went, also from a rank to itself: by the values that were found there."""
+    """Which rank sent something to which, also to itself, according to the values that each one has."""
     moves = []
     flat = [[value for tensor in held for value in tensor] for held in before]
     for receiver, held in enumerate(after):
@@ -116,7 +114,7 @@ def _text_of_barrier(events: Any) -> str:
     last = max(event.begin for event in events)
     early = sum(event.end is not None and event.end < last for event in events)
     rows = [f"rank {rank} | barrier" for rank in range(events.world_size)]
-    return "\n".join([*rows, "", f"{early or 'None'} of them returned before the last had called it."])
+    return "\n".join([*rows, "", f"{early or 'None'} of them returned before the last one had called it."])
 
 
 def _title(name: str) -> str:
@@ -124,12 +122,12 @@ def _title(name: str) -> str:
 
 
 def _instead(name: str) -> str:
-    """What a rank without a result has. After reduce, the content of its tensor is undefined."""
+    """What to show for a rank without a result. After reduce, the contents of its tensor are undefined."""
     return "undefined" if name == "reduce" else "nothing"
 
 
 def _text(name: str, pairs: Sequence[Pair]) -> str:
-    """A line for each rank; tensors in brackets."""
+    """A line for each rank, with its tensors in brackets."""
     lines = [["", "before", "after"]]
     for rank, (held, got) in enumerate(pairs):
         lines.append([f"rank {rank}", _show(held) or "nothing", _show(got) or _instead(name)])

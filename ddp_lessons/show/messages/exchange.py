@@ -1,7 +1,7 @@
-"""Values that travel between ranks, step by step: in rows, one for each state, and around a ring.
+"""Values that ranks send to each other, step by step: in rows, one for each state, and around a ring.
 
-A cell has the tone of the rank that its value comes from; "part" is a sum of some ranks' values, "sum" is what was
-computed from all that there is.
+A cell's tone is the rank that its value comes from, or "part" for a sum over some ranks, or "sum" for a value computed
+from all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_STEPS = 6  # in rows
 
 @dataclass(frozen=True)
 class Move:
-    """A value on its way."""
+    """A value that a rank sends to another."""
 
     sender: int
     receiver: int
@@ -38,13 +38,13 @@ class Move:
 
 @dataclass(frozen=True)
 class Exchange:
-    """States, and the moves between each two of them."""
+    """States, and the moves from each state to the next."""
 
     title: str
     states: Sequence[Sequence[Held]]
     moves: Sequence[Sequence[Move]]
-    empty: str = "nothing"  # what a rank has in the end that got no result
-    sent: Sequence[Sequence[str]] = ()  # by state and rank, how much it has sent so far
+    empty: str = "nothing"  # what to show for a rank without a result
+    sent: Sequence[Sequence[str]] = ()  # by state and rank, the amount sent so far
 
     @property
     def ranks(self) -> int:
@@ -52,12 +52,12 @@ class Exchange:
 
     @property
     def widest(self) -> float:
-        """Of the words in cells, and of what is written instead."""
+        """The width of the widest text in a cell or instead of one."""
         texts = {text for state in self.states for held in state for tensor in held for text, _ in tensor}
         return max(width_of(text, FONT_SIZE) for text in texts | {self.empty})
 
     def instead(self, state: int) -> str:
-        """What is written where a rank holds nothing."""
+        """The text where a rank holds nothing."""
         return self.empty if state == len(self.states) - 1 else "nothing"
 
 
@@ -65,7 +65,7 @@ class Exchange:
 
 
 def draw_rows(one: Exchange, width: float) -> Film:
-    """A column for each rank, a row for each state, and between two rows what moves."""
+    """Draw a column for each rank, a row for each state, and what moves between two rows."""
     pitch = max((width - LEFT - 4) / one.ranks, one.widest + 14)
     cell = min(max(one.widest + 16, 56), pitch - 6)
     middles = [LEFT + (rank + 0.5) * pitch for rank in range(one.ranks)]
@@ -90,14 +90,14 @@ def draw_rows(one: Exchange, width: float) -> Film:
             cues += _ways(one.moves[number], middles, y, number + 1)
             y += BAND
     if len(shown) < len(one.states):
-        left_out = f"{count(len(one.states) - len(shown), 'further step')} left out."
+        left_out = f"{count(len(one.states) - len(shown), 'more step')} not shown."
         cues.append(Cue(Words(4, y + 12, left_out, "faint"), len(shown) - 1))
         y += 22
     return Film(max(width, LEFT + one.ranks * pitch + 4), y + 4, cues)
 
 
 def _ways(moves: Sequence[Move], middles: Sequence[float], y: float, step: int) -> Iterator[Cue]:
-    """From each sender to each receiver; the values fly, and a single one stays on its way."""
+    """Arrows from senders to receivers. The values move along them, and a single value stays halfway."""
     for move in moves:
         if move.sender != move.receiver:
             points = [(middles[move.sender], y + 3), (middles[move.receiver], y + BAND - 4)]
@@ -112,7 +112,7 @@ def _ways(moves: Sequence[Move], middles: Sequence[float], y: float, step: int) 
 
 
 def as_sheet(exchanges: Sequence[Exchange], width: float) -> Film:
-    """Several on one page, each below its title."""
+    """Draw several exchanges on one page, each below its title."""
     columns = max(1, int(width / NARROWEST_PANEL))
     wide, y, most = width / columns, 0.0, width
     cues: list[Cue] = []
@@ -132,7 +132,7 @@ def as_sheet(exchanges: Sequence[Exchange], width: float) -> Film:
 
 
 def draw_ring(one: Exchange, width: float) -> Film:
-    """A card for each rank: what it holds now, and what it sends."""
+    """Draw a card for each rank, with the values that it holds and those that it sends."""
     sent = max((width_of(f"sent {amount}", FONT_SIZE) for amounts in one.sent for amount in amounts), default=0.0)
     wide = max(58.0, one.widest + 16, sent + 8)
     tall = HEAD + 8 + max(_height(held) for state in one.states for held in state) + (20 if one.sent else 4)
@@ -165,7 +165,7 @@ def draw_ring(one: Exchange, width: float) -> Film:
 
 
 def _around_circle(ranks: int, width: float, wide: float, tall: float) -> list[Point]:
-    """The corners of cards on the smallest ellipse on which they don't touch, clockwise from the top."""
+    """The corners of the cards, clockwise from the top on the smallest ellipse on which they don't touch."""
     for down in itertools.count(tall / 2 + 10, 8):
         across = max(min(1.3 * down, (width - wide) / 2 - 4), 0.4 * down)
         angles = [2 * math.pi * rank / ranks - math.pi / 2 for rank in range(ranks)]
@@ -179,14 +179,14 @@ def _around_circle(ranks: int, width: float, wide: float, tall: float) -> list[P
 
 
 def _edge(middle: Point, to: Point, wide: float, tall: float) -> Point:
-    """Where the way from a card's middle to another point leaves the card."""
+    """Where the line from a card's middle to another point leaves the card."""
     dx, dy = to[0] - middle[0], to[1] - middle[1]
     part = min(wide / 2 / abs(dx) if dx else math.inf, tall / 2 / abs(dy) if dy else math.inf)
     return middle[0] + dx * part, middle[1] + dy * part
 
 
 def _runs(values: Sequence[Any]) -> Iterable[tuple[int, int | None, Any]]:
-    """Equal ones after each other: the first, the one behind the last (None: the end), and the value."""
+    """Runs of equal values, as (first place, place after the last or None, value)."""
     begins = [place for place in range(len(values)) if not place or values[place] != values[place - 1]]
     ends = [*begins[1:], None]
     return [(begin, end, values[begin]) for begin, end in zip(begins, ends, strict=True)] if values else []
@@ -200,7 +200,7 @@ def _height(held: Held) -> float:
 
 
 def _look(tone: Tone) -> tuple[str, str, float]:
-    """What a value is filled with, its edge, and how much of the fill is seen."""
+    """The fill of a value, its edge, and the opacity of the fill."""
     if tone == "sum":
         return "collective", "none", 1.0
     if tone == "part":
@@ -222,7 +222,7 @@ def _cells(held: Held, x: float, y: float, width: float, instead: str) -> Iterat
 
 
 def _chip(move: Move, middle: Point) -> Iterator[Shape]:
-    """A value on its way, in the tone of what it is."""
+    """A value that is being sent, in its tone."""
     (x, y), wide = middle, width_of(move.text, FONT_SIZE) + 12
     fill, edge, _ = _look(move.tone)
     yield Box(x - wide / 2, y - CHIP / 2, wide, CHIP, fill, edge, corner=5, is_dashed=move.tone == "part")

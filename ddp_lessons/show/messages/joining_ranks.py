@@ -1,4 +1,4 @@
-"""How ranks find each other: each gets four variables, joins through a store, and then communicates directly."""
+"""How ranks find each other: each one gets four variables, joins through a store, and then communicates directly."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 NARROWEST_CARD, WIDEST_CARD, GAP, BETWEEN = 172.0, 240.0, 14.0, 34.0  # pixels
 HEAD, ROW, CHIP = 22.0, 20.0, 12.0
 NOTICEABLE_SECONDS = 0.1
-ALREADY_JOINED = "The ranks had joined before your function began: launch(..., join=False) leaves it to the function."
+ALREADY_JOINED = "The ranks joined before your function started. Use launch(..., join=False) and join in the function."
 Point = tuple[float, float]
 NOTEBOOK: Point = (4.0, 4.0)
 
 
 @dataclass(frozen=True)
 class Coming:
-    """Ranks on their way to one store. Step 1 starts the processes; each arrival is one more."""
+    """Ranks that join through one store. Step 1 starts the processes, and each rank that joins is one more step."""
 
-    joins: Mapping[int, Event]  # of each rank that made one, its call of init_process_group, in order of time
-    given: Sequence[Mapping[str, str]]  # by rank, what it joins by
-    first_call: str  # that all of them made afterwards, or ""
+    joins: Mapping[int, Event]  # by rank, its call to init_process_group, if any, in the order of their times
+    given: Sequence[Mapping[str, str]]  # by rank, the variables or arguments that it joins with
+    first_call: str  # the first collective that all of them called afterwards, or ""
 
     @property
     def have_met(self) -> bool:
@@ -39,22 +39,22 @@ class Coming:
 
     @property
     def absent(self) -> str:
-        """Why they have not met."""
+        """Why the group was not formed."""
         failed = sorted(rank for rank, join in self.joins.items() if join.error)
         absent = [rank for rank in range(len(self.given)) if rank not in self.joins]
         if failed:
-            return f"In {ranks_named(failed)} it raised an error"
-        return f"{ranks_named(absent).capitalize()} did not join" if absent else "Not all joined"
+            return f"{ranks_named(failed).capitalize()} raised an error"
+        return f"{ranks_named(absent).capitalize()} did not join" if absent else "Not all ranks joined"
 
     @property
     def store(self) -> list[str]:
-        """Where it is, and who opened it."""
+        """Where the store is, and which rank opened it."""
         told, place = self.given[next(iter(self.joins))], next(iter(self.joins.values())).group
         return [f"{told['MASTER_ADDR']}, {place}", "opened by rank 0"] if "MASTER_ADDR" in told else [place]
 
     @property
     def opening_step(self) -> int:
-        """From which step on the store is there: ranks may call before rank 0 has opened it."""
+        """The step in which the store is opened: ranks may try to join before rank 0 has opened it."""
         return [*self.joins, 0].index(0) + 2 if len(self.store) > 1 else 2
 
 
@@ -79,7 +79,7 @@ def joining(results: Any) -> Figure:
     captions = [*_captions(coming)]
     last = len(captions) - 1
     lines = []
-    for rank in ranks:  # ports are others in each run, and so is the order in which ranks come
+    for rank in ranks:  # ports differ from run to run, and so does the order in which ranks join
         told = [name if name == "MASTER_PORT" else f"{name}={value}" for name, value in coming.given[rank].items()]
         came = "wrote its address to the store" if rank in joins else "did not join"
         lines.append(" | ".join([f"rank {rank}", *told, came, *["read the others' addresses"] * coming.have_met]))
@@ -87,14 +87,14 @@ def joining(results: Any) -> Figure:
         lines.append(f"{coming.absent}.")
     elif first_call:
         lines.append(f"{first_call}: the ranks communicate directly")
-    ends = "write their addresses to a store, and communicate directly once all have joined"
-    ends = f" start, {ends}." if coming.have_met else f" start, and wait for each other. {coming.absent}."
+    ends = "write their addresses to a store, and communicate directly once all of them have joined"
+    ends = f" start, {ends}." if coming.have_met else f" start and wait for each other. {coming.absent}."
     alt = count(len(ranks), "rank") + ends
     return film_of(lambda width: _draw(coming, last, width), captions, last, "", "\n".join(lines), alt)
 
 
 def _given(variables: dict[str, str], join: Event | None) -> dict[str, str]:
-    """Its variables, or a rank and a world size that it gives itself."""
+    """The rank's variables, or the rank and the world size that it passed itself."""
     if join is None or join.group.partition(" again")[0] == f"port {variables.get('MASTER_PORT')}":
         return variables
     return {"rank": str(join.tag), "world_size": str(len(join.group_ranks))}
@@ -102,27 +102,27 @@ def _given(variables: dict[str, str], join: Event | None) -> dict[str, str]:
 
 def _captions(coming: Coming) -> Iterator[str]:
     total = len(coming.given)
-    yield "One process: the notebook's."
-    yield f"launch starts {total} process{'es' * (total > 1)} and gives each its variables. Only RANK differs."
+    yield "At first, the notebook's process is the only one."
+    yield f"launch starts {total} process{'es' * (total > 1)} and sets the variables of each. Only RANK differs."
     first = next(iter(coming.joins))
     for number, (rank, join) in enumerate(coming.joins.items(), 1):
         later = join.begin - coming.joins[first].begin
         after = f" {later:.1f} s after rank {first}" if later >= NOTICEABLE_SECONDS else ""
         opens = " and opens the store" * (rank == 0 and len(coming.store) > 1)
-        ends = f"{opens}. {number} of {total} ranks have joined{': waiting' * (number < total)}."
+        ends = f"{opens}. {number} of {total} ranks have joined{'; waiting for the others' * (number < total)}."
         if number + 1 < coming.opening_step:
-            ends = ". Rank 0 has not opened the store yet: waiting."
+            ends = " and waits, because rank 0 has not opened the store yet."
         yield f"Rank {rank} calls init_process_group{after}{ends}"
     if coming.have_met:
-        yield "Each rank reads the addresses of the others: the group exists, and init_process_group returns."
+        yield "Each rank reads the addresses of the others, and init_process_group returns: the group is ready."
         if coming.first_call:
-            yield f"{coming.first_call}: the ranks communicate directly. Nothing goes through the store."
+            yield f"{coming.first_call}: the ranks communicate directly, and no longer through the store."
     else:
         yield f"{coming.absent}, so init_process_group does not return on any rank."
 
 
 class Room:
-    """Where the cards are: the notebook and the store above, the ranks below."""
+    """The positions of the cards: the notebook and the store above, the ranks below."""
 
     def __init__(self, coming: Coming, width: float) -> None:
         total = len(coming.given)
@@ -140,7 +140,7 @@ class Room:
         return 4 + column * (self.wide + GAP), 4 + self.above + BETWEEN + row * (self.tall + GAP)
 
     def row(self, rank: int, number: int) -> Point:
-        """Of what a rank holds, one below the other."""
+        """The position of a row in a rank's card."""
         x, y = self.of_rank(rank)
         return x + 6, y + HEAD + 3 + number * ROW
 
@@ -158,7 +158,7 @@ def _draw(coming: Coming, last: int, width: float) -> Film:
 
 
 def _card(name: str, color: str, corner: Point, size: Point, since: int) -> Iterator[Cue]:
-    """Before its process is there, only its outline."""
+    """A card, of which only the outline is visible before the process starts."""
     x, y = corner
     yield Cue(Box(x, y, *size, edge="line", corner=6, is_dashed=True), until=since or None)
     yield Cue(Box(x, y, *size, "paper", color, corner=6), since)
@@ -167,7 +167,7 @@ def _card(name: str, color: str, corner: Point, size: Point, since: int) -> Iter
 
 
 def _store(coming: Coming, room: Room) -> Iterator[Cue]:
-    """Each rank leaves its address there."""
+    """The store, to which each rank writes its address."""
     (x, y), wide, opening = room.store, room.wide_above, coming.opening_step
     yield from _card("store", "collective", room.store, (wide, room.above), opening)
     for number, line in enumerate(coming.store):
@@ -181,7 +181,7 @@ def _store(coming: Coming, room: Room) -> Iterator[Cue]:
 
 
 def _held(coming: Coming, room: Room, rank: int, last: int) -> Iterator[Cue]:
-    """What a rank was told, whether it waits, whom it knows, and from whom it has heard."""
+    """A rank's variables, whether it waits, which ranks it knows, and which have sent it something."""
     color = color_of_rank(rank)
     for number, (name, value) in enumerate(coming.given[rank].items()):
         x, y = room.row(rank, number)
@@ -205,7 +205,7 @@ def _held(coming: Coming, room: Room, rank: int, last: int) -> Iterator[Cue]:
 
 
 def _chips(name: str, place: Point, since: int, starts: Sequence[Point]) -> Iterator[Cue]:
-    """A small square for each rank, from where it comes."""
+    """A small square for each rank, which moves here from its start."""
     x, y = place
     yield Cue(Words(x, y + ROW / 2, name), since)
     for rank, start in enumerate(starts):

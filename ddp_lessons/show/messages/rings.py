@@ -1,4 +1,4 @@
-"""The ring all-reduce, step by step: what each rank holds, and the chunk that it passes on."""
+"""The ring all-reduce, step by step: what each rank holds, and which chunk it sends on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ddp_lessons.show.messages.watched_tensors import add_up_and_look
 
 TITLE = "The ring, step by step"
 MOST_SECONDS = 10.0  # the tensors are small
-LEGEND = "Sums over some ranks will have a dashed edge, sums over all ranks a gray box."
+LEGEND = "In the next steps, sums over some ranks have dashed edges, and sums over all ranks are gray."
 
 
 def ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Figure:
@@ -35,7 +35,7 @@ def ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Figure:
     sent = [[sum(event.bytes for event in sends[rank][:step]) for rank in ranks] for step in range(last + 1)]
 
     def tone(rank: int, numbers: Sequence[float]) -> Tone:
-        """The rank's own, a sum of some, or the sum of all."""
+        """The rank's own value, a sum over some ranks, or the sum over all."""
         own, sums = held[0][rank], held[-1][rank]
         return "sum" if set(numbers) <= set(sums) else rank if set(numbers) <= set(own) else "part"
 
@@ -52,7 +52,7 @@ def ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Figure:
     moves = [[move(own[step]) for own in sends if step < len(own)] for step in range(last)]
     first = f"Before the first of {count(last, 'step')}: every rank holds its own values. {LEGEND}"
     first = first if last else "No rank sends a message, so there are no steps."
-    alt = f"{count(last, 'step')} of an all-reduce of {count(world_size, 'rank')}: what each holds, and what it sends."
+    alt = f"{count(last, 'step')} of an all-reduce across {count(world_size, 'rank')}: what each one holds and sends."
     exchange = Exchange(TITLE, states, moves, sent=[[*map(show_bytes, row)] for row in sent])
     views = {
         "Ring": layouts_of(lambda width: draw_ring(exchange, width).still(last), TITLE),
@@ -69,9 +69,9 @@ def ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Figure:
 
 def _caption(step: int, last: int, sent: Sequence[int], held: Sequence[Sequence[Sequence[float]]]) -> str:
     complete = sum(number in held[-1][0] for column in held[step] for number in column)
-    each = f"each rank has sent {show_bytes(sent[0])}" if len(set(sent)) == 1 else "the ranks have sent unequally"
-    numbers = count(sum(map(len, held[step])), "number")
-    return f"Step {step} of {last}: {each}, in all {show_bytes(sum(sent))}; {complete} of {numbers} are complete sums."
+    each = f"each rank has sent {show_bytes(sent[0])}" if len(set(sent)) == 1 else "the amounts sent differ"
+    numbers = count(sum(map(len, held[step])), "value")
+    return f"Step {step} of {last}: {each}, {show_bytes(sum(sent))} in total; {complete} of {numbers} are final sums."
 
 
 def _show(number: float) -> str:

@@ -1,4 +1,4 @@
-"""Who waits for whom when no rank can make progress: a wait-for graph, as operating systems draw it of a deadlock."""
+"""The wait-for graph of a hang: which rank waits for which when no rank can make progress."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, notes_
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 
 WIDE, HIGH, NAME, ROW = 116.0, 42.0, 21.0, 66.0  # pixels: a box, the name in it, and a row of boxes
-APART = 7.0  # of two arrows between the same ranks
+APART = 7.0  # the distance of two arrows between the same ranks
 MOST_ON_NARROW_ELLIPSE = 4
 Point = tuple[float, float]
 
 
 class Waiting(NamedTuple):
-    """What a rank waits for forever: in which call, and for which ranks."""
+    """The call in which a rank waits forever, and the ranks for which it waits."""
 
     call: str
     ranks: tuple[int, ...]
@@ -43,7 +43,7 @@ def waits(results: Any) -> Figure:
     circle = _circle(waiting)
     gone = sorted({rank for one in waiting.values() for rank in one.ranks} - {*waiting})
     lines = [
-        f"rank {rank} waits for {ranks_named(one.ranks) if one.ranks else 'what cannot come'}, in {one.call}"
+        f"rank {rank} waits {f'for {ranks_named(one.ranks)}' if one.ranks else 'forever'} in {one.call}"
         for rank, one in waiting.items()
     ]
     lines += [f"{ranks_named(gone)} {'has' if len(gone) == 1 else 'have'} returned"] if gone else []
@@ -51,7 +51,7 @@ def waits(results: Any) -> Figure:
     if circle:
         alt = f"Wait-for graph of {count(len(waiting), 'rank')}: {ranks_named(sorted(circle))} wait in a circle."
     else:
-        those = f"for {ranks_named(gone)}, which returned" if gone else "for what cannot come"
+        those = f"for {ranks_named(gone)}, which returned" if gone else "forever"
         alt = f"Wait-for graph: {ranks_named([*waiting])} {'waits' if len(waiting) == 1 else 'wait'} {those}."
     ranks = sorted([*waiting, *gone])
     return figure_of(lambda width: _draw(ranks, waiting, circle, width), "\n".join(lines), alt)
@@ -80,14 +80,14 @@ def _draw(ranks: Sequence[int], waiting: Mapping[int, Waiting], circle: Sequence
         shapes.append(Line(points, color, thick, has_head=True))
     for rank in ranks:
         shapes += _box(rank, waiting.get(rank), at[rank])
-    notes = ["An arrow leads from a rank to the one it waits for"]
-    notes += ["red and wide: a circle, so none of these can go on"] * bool(circle)
+    notes = ["An arrow points from a rank to the one that it waits for"]
+    notes += ["the red arrows form a circle, so none of these ranks can make progress"] * bool(circle)
     below, end = notes_at(max(y for _, y in at.values()) + HIGH / 2 + LINE_HEIGHT / 2, notes, width)
     return Drawing(width, end + 4, [*shapes, *below])
 
 
 def _places(ranks: Sequence[int], width: float) -> dict[int, Point]:
-    """The middles of their boxes: clockwise on an ellipse or, where it is narrow, down one side and up the other."""
+    """The middles of the boxes, clockwise on an ellipse or, on a narrow page, down one side and up the other."""
     number, room = len(ranks), (width - WIDE) / 2 - 8
     tall = 0.0 if number == 2 else max(74.0, 13.0 * number)
     if number <= MOST_ON_NARROW_ELLIPSE or width > 600:
@@ -103,7 +103,7 @@ def _places(ranks: Sequence[int], width: float) -> dict[int, Point]:
 
 
 def _box(rank: int, waiting: Waiting | None, at: Point) -> Iterator[Shape]:
-    """A box with its name, and below what it does."""
+    """A box with the rank's name and, below it, what the rank is doing."""
     left, top = at[0] - WIDE / 2, at[1] - HIGH / 2
     color = color_of_rank(rank)
     yield Box(left, top, WIDE, HIGH, fill="paper", edge=color, corner=5, is_dashed=waiting is None)
@@ -114,7 +114,7 @@ def _box(rank: int, waiting: Waiting | None, at: Point) -> Iterator[Shape]:
 
 
 def _ends(start: Point, goal: Point, apart: float) -> list[Point]:
-    """From the edge of one box to that of the other, aside of the line between their middles."""
+    """The ends of an arrow from one box's edge to the other's, parallel to the line between their middles."""
     dx, dy = goal[0] - start[0], goal[1] - start[1]
     length = math.hypot(dx, dy)
     aside = apart * dy / length, -apart * dx / length

@@ -1,6 +1,6 @@
-"""What runs on the ranks while a ring is recorded: it notes what the rank's tensor holds before each message it sends.
+"""The function that runs on the ranks while a ring is recorded: it logs the tensor before each message is sent.
 
-It imports nothing that a rank would have to wait for.
+It has no slow imports, for which a rank would have to wait.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def add_up_and_look(rank: int, world_size: int, all_reduce: Callable[..., Any]) -> list[list[int]]:
-    """What the rank holds before each of its messages, and in the end. Rank 2 begins with 100, 200, 300, ..."""
+    """Return what the rank holds before each of its messages and at the end. Rank 2 starts with 100, 200, 300, ..."""
     import torch
     import torch.distributed as dist
 

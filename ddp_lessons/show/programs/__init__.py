@@ -1,1 +1,1 @@
-"""What programs and machines outside of a launch said."""
+"""Figures of programs and machines outside a launch."""

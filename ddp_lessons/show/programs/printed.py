@@ -1,7 +1,7 @@
-"""Words that a page shows as words: they can be selected and copied, and a screen reader reads them.
+"""Output that a page shows as text, which can be selected, copied, and read by a screen reader.
 
-What a program printed differs from run to run, and so does the HTML. The text beside it is the same in every run, so
-that a lesson can be compared.
+What a program printed differs from run to run, and so does the HTML. The plain text is the same in every run, so that
+a lesson's outputs can be compared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ddp_lessons.run.diagnosis.wording import count
 
 MOST_LINES, MOST_LETTERS = 40, 500
 LINES_OF_MPI, LETTERS_OF_MPI = 24, 118
-LOOKS = {"works": "works", "wrong": "alarm", "died": "alarm", "no answer": "alarm"}  # of what is not plain
+LOOKS = {"works": "works", "wrong": "alarm", "died": "alarm", "no answer": "alarm"}  # of the outcomes that need one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +47,7 @@ def _style() -> str:
 
 
 def in_columns(rows: Sequence[Sequence[str]], between: str = " | ", numbers: slice = slice(0)) -> list[str]:
-    """Lines of text, in which each column is as wide as its widest cell; those of `numbers` are aligned right."""
+    """Format a table in which each column is as wide as its widest cell; the columns `numbers` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     aligned = [str.ljust] * len(widths)
     aligned[numbers] = [str.rjust] * len(aligned[numbers])
@@ -74,13 +74,13 @@ def mpi_run(ended: Any) -> Printed:
     lines = [f"$ {ended.command}", *(_shortened(line, LETTERS_OF_MPI) for line in ended.lines[:LINES_OF_MPI])]
     lines += [f"... and {count(left_out, 'more line')}"] if left_out > 0 else []
     origin = f'<i class="{"ddp-live" if ended.is_live else "ddp-recorded"}">{html.escape(ended.origin)}</i>'
-    text = "\n".join([*lines, "(run on this machine where it can, else recorded on another: the picture says which)"])
+    text = "\n".join([*lines, "(run on this machine if it has MPI, otherwise recorded; the figure says which)"])
     alt = f"Terminal: {ended.command}, and {count(len(ended.lines), 'line')} of output."
     return Printed(_terminal("Terminal", lines, origin), text, alt)
 
 
 def _terminal(title: str, lines: Sequence[str], origin: str = "") -> str:
-    """Each line as it is. A long one scrolls in its own box, which the keyboard reaches."""
+    """Show each line as it is. Long lines scroll in a box that can be reached with the keyboard."""
     inside = html.escape("\n".join(lines), quote=False)
     return f'<figcaption>{html.escape(title)}{origin}</figcaption>\n<pre tabindex="0">{inside}</pre>'
 
@@ -104,9 +104,9 @@ def what_works(trials: Any) -> Printed:
     content = ['<div tabindex="0"><table>', *rows, "</tbody></table></div>"]
     reasons = {place: trials.why_not(place) for place in places}
     content += [f"<p>{html.escape(f'{place}: {reason}')}</p>" for place, reason in reasons.items() if reason]
-    tried = "What works on this machine is in the picture; print the trials to have it in words. Tried were:"
-    text = "\n".join([tried, *(f"  {place}" for place in places), f"and with each: {', '.join(calls)}."])
-    alt = f"Table of {len(calls)} calls in {len(places)} backends: which of them work on this machine."
+    tried = "The table shows what works on this machine (print the trials to get it as text). These were tried:"
+    text = "\n".join([tried, *(f"  {place}" for place in places), f"each of them with {', '.join(calls)}."])
+    alt = f"Table of {len(calls)} calls with {len(places)} backends, and which of them work on this machine."
     return Printed("\n".join(content), text, alt)
 
 

@@ -1,6 +1,6 @@
-"""What several machines said, and when: a lane for each over the seconds, so that silence is seen, and the lines below.
+"""What several machines logged, and when: a lane for each over time, which also shows silence, and the lines below.
 
-The words and times are another machine's affair each time: they are in the image only, and in the printed attempt.
+The lines and times differ from run to run, so they are only in the image and in the printed attempt.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, fits, 
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 
 LEFT, ENDING, LANE, AXIS = 92.0, 132.0, 22.0, 30.0  # pixels: where lanes begin, the column after them, their heights
-BESIDE = 500.0  # of a page: from here on the endings have room behind the lanes
+BESIDE = 500.0  # of a page: from this width on, the endings fit next to the lanes
 TICK = 2.0  # the width of a mark
-TIMES, WORDS = 48.0, 74.0  # where the seconds of a line end, and where it begins
+TIMES, WORDS = 48.0, 74.0  # where the seconds of a line end, and where its text begins
 MOST_ROWS, MOST_LINES = 20, 4
-# tracebacks, and what gloo notes down before it raises the error that says the same
+# tracebacks, and what gloo logs before it raises an error with the same message
 _WAY_THERE = re.compile(r"\s|Traceback|The above exception|During handling|[=\-~^]{4,}|\[\S*debug_logger\.cc:\d+\]|$")
 _RANK = re.compile(r"\[rank\d+\]: ")  # torch puts it before each line of a rank's traceback
 
-# of [/a/long/way/pair.cc:152], /a/long/way/launch.py:207 and /a/long/way/python: the end of the path is enough
+# of [/a/long/way/pair.cc:152], /a/long/way/launch.py:207 and /a/long/way/python, show only the end of the path
 _FOLDERS = re.compile(r"(?<![:\w./+-])(?:[\w./+-]*/(?=[\w-]+\.[a-z]\w*:\d+)|/(?:[\w.+-]+/)+(?=\w))")
 
 
@@ -34,14 +34,14 @@ def machines(attempt: Attempt, title: str = "") -> Figure:
     """
     rows = _rows(attempt)
     name = f"{title}: a" if title else "A"
-    as_text = "Print what you gave to show.machines, and you have it as text."
-    alt = f"{name} lane for each machine, over the seconds, and what it said. {as_text}"
-    text = "What each machine said, and when: the times and words are in the picture."
+    as_text = "To get it as text, print the attempt that you passed to show.machines."
+    alt = f"{name} lane for each machine over time, and the lines that it logged. {as_text}"
+    text = "What each machine logged, and when: the figure has the lines and times."
     return figure_of(lambda width: _draw(attempt, rows, width), text, alt, title)
 
 
 def _rows(attempt: Attempt) -> list[Said | str]:
-    """The lines to be shown, and in the middle a sentence for those that are not."""
+    """The lines to show, with a note in the middle if some are left out."""
     told = [said for said in attempt.said if not _WAY_THERE.match(_RANK.sub("", said.line))] + [*attempt.happened]
     rows: list[Said | str] = [*sorted(told, key=lambda said: said.seconds)]
     half = MOST_ROWS // 2
@@ -57,7 +57,7 @@ def _draw(attempt: Attempt, rows: Sequence[Said | str], width: float) -> Drawing
     shapes += lanes
     for row in rows:
         words, color = (row, "faint") if isinstance(row, str) else (_FOLDERS.sub("", row.line), "ink")
-        if not isinstance(row, str):  # when it was said, and by which machine
+        if not isinstance(row, str):  # the time, and which machine logged it
             middle, of_machine = y + LINE_HEIGHT / 2, color_of_rank(row.machine)
             shapes.append(Words(TIMES, middle, f"{row.seconds:.1f} s", "faint", "end"))
             shapes.append(Box(TIMES + 4, middle - 7, 18, 14, of_machine))
@@ -72,7 +72,7 @@ def _draw(attempt: Attempt, rows: Sequence[Said | str], width: float) -> Drawing
 
 
 def _lanes(attempt: Attempt, width: float) -> tuple[list[Shape], float]:
-    """A lane for each machine, over the seconds, and where the last one ends; how each ended is behind it or below."""
+    """A lane for each machine over time, with how it ended next to it or below, and where the last lane ends."""
     machines = max([len(attempt.statuses), *(told.machine + 1 for told in (*attempt.said, *attempt.happened))])
     is_beside = width >= BESIDE
     right = width - (ENDING if is_beside else 12)
@@ -108,9 +108,9 @@ def _marks(attempt: Attempt, machine: int, y: float, per_second: float, right: f
 
 
 def _ending(attempt: Attempt, machine: int) -> tuple[str, str]:
-    if machine >= len(attempt.statuses):  # a job has one status for all its machines
-        return "of the same job", "faint"
+    if machine >= len(attempt.statuses):  # a job has one exit status for all its machines
+        return "same job as above", "faint"
     status = attempt.statuses[machine]
     if status is None:
-        return "stopped, time over", "alarm"
-    return ("ended well", "ink") if status == 0 else (f"ended with {status}", "alarm")
+        return "stopped: timeout", "alarm"
+    return ("exit status 0", "ink") if status == 0 else (f"exit status {status}", "alarm")

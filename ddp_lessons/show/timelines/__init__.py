@@ -1,1 +1,1 @@
-"""Who called what when: a lane for each rank."""
+"""Timelines: a lane for each rank, with its calls."""

@@ -1,7 +1,7 @@
-"""The order of events without times, and the plain-text drawing that is made of it.
+"""The order of events without their times, and its plain-text drawing.
 
-A step is a logical clock: an event comes after the one before it on its rank, a recv after its send, a collective when
-the last of its ranks has come. The order is the program's own, so the drawing is the same in every run.
+Steps are a logical clock: an event comes after the previous one of its rank, a recv after its send, and a collective
+after the last rank has called it. The program determines the order, so the drawing is the same in every run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_RANKS, MOST_LINES, WIDTH = 32, 48, 110
 
 
 def step_of_each(events: Events) -> dict[int, int]:
-    """The step of every event, by the event's `id`. The first is 1."""
+    """Return the step of each event, by the event's `id`. The first step is 1."""
     order = _Order(events)
     while (together := order.next()) is not None:
         order.place(together)
@@ -28,7 +28,7 @@ def step_of_each(events: Events) -> dict[int, int]:
 
 
 class _Order:
-    """Which events come next, while their steps are given out."""
+    """Finds the events that come next, while steps are assigned."""
 
     def __init__(self, events: Events) -> None:
         self.steps: dict[int, int] = {}
@@ -42,7 +42,7 @@ class _Order:
             self._threads[event.rank, event.thread].append(event)
 
     def next(self) -> Sequence[Event] | None:
-        """The events of the next step, None at the end."""
+        """The events of the next step, or None at the end."""
         lanes = [lane for lane in map(self._unplaced, self._lanes) if lane]
         if not lanes:
             return None
@@ -50,7 +50,7 @@ class _Order:
         for lane in lanes:
             if found := self._ready(lane[0], is_first):
                 return found
-        # each thread of a rank has an order of its own
+        # each thread of a rank has its own order
         heads = [thread[0] for thread in map(self._unplaced, self._threads.values()) if thread]
         is_first = set(map(id, heads))
         found = next((found for head in heads if (found := self._ready(head, is_first))), None)
@@ -70,44 +70,44 @@ class _Order:
     def _ready(self, event: Event, is_first: set[int]) -> Sequence[Event] | None:
         if not event.is_collective:
             return [event] if id(event) not in self._sends or self._sends[id(event)] in self.steps else None
-        # torch refused a call that met no other
+        # torch rejected a call that has no partner
         members = [one for one in self._members.get(id(event), [event]) if id(one) not in self.steps]
         return members if all(id(member) in is_first for member in members) else None
 
 
 def draw_steps(events: Events) -> str:
-    """Lanes per rank, a column per step."""
+    """Draw a lane for each rank, with a column for each step."""
     ranks = range(min(events.world_size, MOST_RANKS))
     steps = step_of_each(events)
     cells = _cells(events, steps)
     last = max(steps.values(), default=0)
     blocks, shown = _blocks(cells, ranks, last)
-    lines = [f"{summary(events)}; a column is a step in their order, not a time."]
+    lines = [f"{summary(events)}; columns show the order of the calls, not their times."]
     for columns in blocks:
         lines.append(f"\nsteps {min(columns)} to {max(columns)}" if len(blocks) > 1 else "")
         lines += [_lane(rank, columns, cells, len(str(ranks[-1]))) for rank in ranks]
     if shown < last:
-        lines += ["", f"{count(last - shown, 'further step')} left out."]
+        lines += ["", f"{count(last - shown, 'more step')} not shown."]
     if events.world_size > len(ranks):
-        lines.append(f"Ranks {len(ranks)} to {events.world_size - 1} left out.")
+        lines.append(f"Ranks {len(ranks)} to {events.world_size - 1} are not shown.")
     notes = _notes(events, steps)
     return "\n".join([*lines, *([""] if notes else []), *notes])
 
 
 def name_call(event: Event) -> str:
-    """What a learner calls it: of DDP's own all-reduces, that they are DDP's."""
+    """The name of a call for learners, which marks DDP's own all-reduces."""
     if event.call == DDP:
         return f"DDP {event.operation}"
     return event.operation if event.call == "batch_isend_irecv" else event.call
 
 
 def how_it_failed(event: Event) -> str:
-    """ "refused" where torch raised before anything was sent, else "failed"."""
+    """ "refused" if torch raised an error before anything was sent, else "failed"."""
     return "failed" if event.took_part else "refused"
 
 
 def _moment_in_program(event: Event) -> float:
-    """A rank has a message when it has waited for it, not when it asked for it."""
+    """A recv counts from its wait(), because only then is the message there."""
     if event.operation == "recv" and event.waited is not None:
         return event.waited
     return event.begin
@@ -126,13 +126,13 @@ def _cell(event: Event, is_odd: bool) -> str:
 
 
 def is_odd(meeting: Meeting) -> bool:
-    """Not every rank called the same collective, so it never completed."""
+    """Whether the collective never completed because ranks called different ones or none."""
     mixed = len({event.operation for event in meeting.events}) > 1
     return mixed or (bool(meeting.missing) and any(event.end is None or event.error for event in meeting.events))
 
 
 def _blocks(cells: Mapping[tuple[int, int], str], ranks: range, last: int) -> tuple[list[dict[int, int]], int]:
-    """Columns and their widths, in blocks that fit side by side, and how many steps that shows."""
+    """Columns and their widths, in blocks that fit into a line, and the number of steps shown."""
     blocks: list[dict[int, int]] = [{}]
     for step in range(1, last + 1):
         width = max((len(cells.get((rank, step), "")) for rank in ranks), default=0) or 1
@@ -160,7 +160,7 @@ def _notes(events: Events, steps: Mapping[int, int]) -> list[str]:
         never = sorted({event.rank for event in never_ending(events)})
         notes.append("... had not completed when the launch ended")
         notes[-1] += f"; {ranks_named(never)} waited forever." if never else "."
-    return notes + [f"{count(n, 'older call')} of rank {rank} left out." for rank, n in enumerate(events.dropped) if n]
+    return notes + [f"{count(n, 'older call')} of rank {rank} not shown." for rank, n in enumerate(events.dropped) if n]
 
 
 def _about(meeting: Meeting, step: int) -> str:

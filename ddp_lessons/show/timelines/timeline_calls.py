@@ -1,8 +1,8 @@
-"""What a timeline draws: each call with its parts, times and step; messages, collectives, phases.
+"""What a timeline draws: calls with their parts, times and steps, messages, collectives, and phases.
 
-A rank waits in a collective until the last rank has come to it, in a send until the other calls recv, in a recv until
-the other calls send. From then on data moves, until the message has arrived. Times are milliseconds since the first
-moment that is shown: the first call or phase, but not before the function has begun on every rank.
+A rank waits in a collective until the last rank calls it, in a send until the other rank calls recv, and in a recv
+until the other rank calls send. After that, data moves until the message has arrived. Times are milliseconds since the
+start of the timeline: the first call or phase, but not before the function has started on every rank.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ddp_lessons.show.figures.formats import show_bytes, show_seconds, show_valu
 from ddp_lessons.show.timelines.text_steps import DDP, how_it_failed, is_odd, name_call, step_of_each
 from ddp_lessons.show.timelines.told_phases import Phase, Phases
 
-MOST_ROWS = 3  # below a lane: so many calls that go on in the background are drawn below each other
-SHORTEST_SECONDS = 0.0002  # a rank that goes on with something else is away for longer than this
-SHORT_RUN_MS = 50.0  # a run that is over sooner is shown by its steps
+MOST_ROWS = 3  # below a lane: the number of rows for calls in the background
+SHORTEST_SECONDS = 0.0002  # a call is in the background if the rank does something else for longer than this
+SHORT_RUN_MS = 50.0  # shorter runs are shown by steps
 
 
 class Part(NamedTuple):
-    """A stretch of a call: "wait", "move", "never"; of what goes on in the background "open", "travel"; "call"."""
+    """A part of a call: "wait", "move" or "never"; in the background, "open" or "travel"; or "call"."""
 
     begin: float
     end: float
@@ -71,13 +71,13 @@ class Message:
 @dataclass(frozen=True)
 class Collective:
     calls: Sequence[Call]  # by rank
-    missing: Sequence[int]  # ranks that did not make it, though the others wait for them
+    missing: Sequence[int]  # ranks that did not call it, though the others wait for them
     is_odd: bool
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """All that is drawn. `computing` has stretches between calls: the rank, from, to, and its part of a CPU."""
+    """All that is drawn. `computing` has intervals between calls: the rank, begin, end, and the fraction of a CPU."""
 
     ranks: int
     span: float
@@ -94,7 +94,7 @@ class Timeline:
         return not self.phases and self.span < SHORT_RUN_MS
 
     def members(self, call: Call) -> list[Call]:
-        """The others that belong to a call."""
+        """The calls that belong to the same message or collective."""
         return [other for other in self._members.get(call.number, ()) if other is not call]
 
     @functools.cached_property
@@ -103,7 +103,7 @@ class Timeline:
         return {call.number: calls for calls in together for call in calls}
 
     def tell(self, call: Call) -> str:
-        """What is read when it is pointed at."""
+        """The tooltip."""
         others = [other.rank for other in self.members(call)]
         facts = [f"rank {call.rank}: {call.name}", *[call.state] * bool(call.state)]
         if call.is_in_background:
@@ -123,7 +123,7 @@ def _duration(milliseconds: float) -> str:
 
 
 def timeline_of(events: Events, phases: Phases) -> Timeline:
-    """There must be a call or a phase."""
+    """Prepare a timeline of events and phases, of which there must be at least one."""
     lanes = _Lanes(events, phases)
     steps = step_of_each(events)
     calls = {id(event): lanes.describe(event, number, steps[id(event)]) for number, event in enumerate(events)}
@@ -161,7 +161,7 @@ def timeline_of(events: Events, phases: Phases) -> Timeline:
 
 
 def _about_clocks(events: Events) -> list[str]:
-    """A note, if the ranks ran on several machines."""
+    """A note if the ranks ran on several nodes."""
     nodes, errors = list(events.clock_errors), sorted(events.clock_errors.values())
     if len(nodes) < 2:
         return []
@@ -170,18 +170,18 @@ def _about_clocks(events: Events) -> list[str]:
 
 
 def _rounded_up(value: float) -> str:
-    """To one digit: 0.4 for 0.32."""
+    """Round up to one digit: 0.4 for 0.32."""
     unit = 10.0 ** math.floor(math.log10(value))
     return f"{math.ceil(value / unit) * unit:g}"
 
 
 def load_of(event: Event) -> str:
-    """What a message holds, if it is known and short, else how much that is."""
+    """The values of a message if they are known and short, otherwise its size."""
     return (event.values and show_values(event.values)) or show_bytes(event.bytes)
 
 
 class _Lanes:
-    """When each call began and ended, which part of it was waiting, and in which part data moved."""
+    """When each call began and ended, and in which parts it waited and moved data."""
 
     def __init__(self, events: Events, phases: Phases) -> None:
         self.never = {id(event) for event in never_ending(events)}
@@ -197,7 +197,7 @@ class _Lanes:
         return max(round(1e3 * (moment - self.start), 4), 0.0)
 
     def computing(self, rank: int, gaps: Sequence[Gap]) -> Iterator[tuple[int, float, float, float]]:
-        """Stretches between calls: the rank, from when, until when, and in which part of that time it was on a CPU."""
+        """Intervals between calls: the rank, begin, end, and for which fraction of the time it was on a CPU."""
         for begin, end, on_cpu in gaps:
             share = round(min(on_cpu / (end - begin), 1.0), 2) if end > begin else 0.0
             if share > 0 and end > self.start and begin < self.stop:
@@ -223,7 +223,7 @@ class _Lanes:
         )
 
     def _parts(self, event: Event) -> list[Part]:
-        """Those that go on after the first moment that is shown."""
+        """The parts that end after the start of the timeline."""
         parts = [
             Part(self.milliseconds(one.begin), self.milliseconds(one.end), one.look, one.row)
             for one in self._stretches(event)
@@ -235,11 +235,11 @@ class _Lanes:
             return how_it_failed(event)
         if id(event) in self.never:
             return "waits forever"
-        return "not over" if event.end is None else ""
+        return "not completed" if event.end is None else ""
 
     def _stop(self, events: Events, moments: Sequence[float]) -> float:
-        """When the function had returned on all ranks. What waits forever goes on a little after the hang; all else
-        that was not over, until the rank was asked."""
+        """The end: when the function had returned on all ranks. Calls that wait forever go on a little after the hang,
+        and other pending calls until the rank was asked."""
         last = max([self.start, *moments, *(_last_known(event) for event in events)])
         returned = [end for rank in range(events.world_size) for _, end, _ in events.gaps(rank)[-1:]]
         pending = [event for event in events if event.end is None and not event.error]
@@ -248,7 +248,7 @@ class _Lanes:
         return max(last, events.until) if pending else max([last, *returned])
 
     def _end(self, event: Event) -> float:
-        if event.end is not None:  # the call may be back long after the message has arrived
+        if event.end is not None:  # the call may return long after the message has arrived
             return max(min(event.end, self._arrived.get(id(event), event.end)), event.begin)
         return _last_known(event) if event.error else self.stop
 
@@ -274,7 +274,7 @@ class _Lanes:
         return [Part(event.begin, max(min(event.issued, end), event.begin), "call"), *kept]
 
     def _rows_of(self, events: Sequence[Event]) -> dict[int, int]:
-        """Row 0 is the lane itself. What goes on in the background, or in another thread, has the first free row."""
+        """Row 0 is the lane itself. A call in the background or in another thread gets the first free row."""
         free = [-math.inf] * (MOST_ROWS + 1)
         rows = {}
         for event in events:
@@ -308,7 +308,7 @@ def _last_came(meeting: Meeting) -> float:
 
 
 def _warnings(events: Events, never: Set[int]) -> list[str]:
-    """What to say of a lane: how the first call of the rank that went wrong stood."""
+    """A warning for each lane with a problem: its first call that failed or did not complete."""
     mixed = [meeting for meeting in events.meetings if is_odd(meeting)]
     odd = {id(event): meeting for meeting in mixed for event in meeting.events}
     said = []
@@ -322,7 +322,7 @@ def _warnings(events: Events, never: Set[int]) -> list[str]:
 
 
 def _warning(event: Event, meeting: Meeting | None, is_forever: bool) -> str:
-    partner = "" if event.peer is None else f" {'to' if event.operation == 'send' else 'from'} {event.peer}"
+    partner = "" if event.peer is None else f" {'to' if event.operation == 'send' else 'from'} rank {event.peer}"
     if event.error:
         return f"{name_call(event)}{partner} {how_it_failed(event)}"
     if event.waited is None:

@@ -1,4 +1,4 @@
-"""A timeline drawn for one width: by steps, each call of equal height in its step's column, or by time."""
+"""Draw a timeline for one width: by time, or by steps, with each call in the column of its step."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 from ddp_lessons.show.timelines.timeline_calls import Call, Part, Timeline
 
 BAR, LABELS, ROW, PHASE, AXIS = 22.0, 18.0, 18.0, 18.0, 24.0  # pixels: heights in a lane, and of the axis
-PITCH, GAP = 48.0, 26.0  # by steps: of the lanes, and between two columns, for the arrows
-MOST_LANES = 48  # by steps, in blocks below each other
-MOST_MESSAGES = 400  # more would hide all else
+PITCH, GAP = 48.0, 26.0  # by steps: height of lanes, and gap between two columns, for the arrows
+MOST_LANES = 48  # by steps, of the blocks below each other
+MOST_MESSAGES = 400  # more would hide everything else
 PHASE_COLORS = ("#CBD8E5", "#8FB0CC", "#4B5561", "#D3D8DE", "#3A709D", "#A9B2BD")
-Columns = Mapping[int, tuple[float, float]]  # by step, its left edge and its width
+Columns = Mapping[int, tuple[float, float]]  # by step, the column's left edge and width
 
 
 def draw_by_steps(line: Timeline, width: float) -> Drawing:
-    """In blocks below each other, as lines of a text."""
+    """Draw the steps in blocks below each other, like lines of text."""
     blocks, left_out = _blocks(line, width)
     shapes: list[Shape] = []
     top = 2.0
@@ -31,11 +31,12 @@ def draw_by_steps(line: Timeline, width: float) -> Drawing:
             shapes += _lane(rank, top + rank * PITCH, PITCH, middle, width)
             shapes += _name(rank, top + rank * PITCH, PITCH, middle)
         shapes += _links(line, columns, middles)
-        calls = sorted(line.calls, key=lambda call: (call.step, call.rank))  # whatever came first in this run
+        calls = sorted(line.calls, key=lambda call: (call.step, call.rank))  # in any run, whichever rank was first
         shapes += [_chip(line, call, *columns[call.step], middles[call.rank]) for call in calls if call.step in columns]
         shapes += _arrows_of_steps(line, columns, middles, width)
         top += line.ranks * PITCH + 8
-    notes = ["Each column is one step, not a time.", *[f"{count(left_out, 'further step')} left out."] * bool(left_out)]
+    notes = ["Columns show the order of the calls, not their times."]
+    notes += [f"{count(left_out, 'more step')} not shown."] * bool(left_out)
     return _with_words(line, shapes, top, width, notes, _key(line, is_time=False))
 
 
@@ -53,7 +54,7 @@ def _name(rank: int, top: float, height: float, middle: float) -> Iterator[Shape
 def _with_words(
     line: Timeline, shapes: Sequence[Shape], y: float, width: float, notes: Sequence[str], key: Sequence[Entry]
 ) -> Drawing:
-    """With the key and all that is to be said below the lanes."""
+    """Add the legend, the warnings and the notes below the lanes."""
     signs, y = key_at(y + 2, key, width) if key else ([], y)
     below = signs
     for said, color in [*((warning, "alarm") for warning in line.warnings), *((note, "faint") for note in line.notes)]:
@@ -76,7 +77,7 @@ def _group(line: Timeline, call: Call, shapes: Sequence[Shape]) -> Group:
 
 
 def _blocks(line: Timeline, width: float) -> tuple[list[dict[int, tuple[float, float]]], int]:
-    """By step its left edge and its width, a block for each line; and how many steps found no place."""
+    """The columns of each block, by step, and the number of steps that don't fit."""
     widest: dict[int, float] = {}
     for call in line.calls:
         widest[call.step] = max(widest.get(call.step, 44.0), width_of(call.name, FONT_SIZE) + 16)
@@ -120,7 +121,7 @@ def _links(line: Timeline, columns: Columns, middles: Sequence[float]) -> Iterat
 def _arrows_of_steps(line: Timeline, columns: Columns, middles: Sequence[float], width: float) -> Iterator[Line]:
     for one in sorted(line.messages, key=lambda one: (one.send.step, one.send.rank, one.recv.step, one.recv.rank)):
         is_begin, is_end = one.send.step in columns, one.recv.step in columns
-        if is_begin or is_end:  # in another block, the arrow goes on from the edge of this one
+        if is_begin or is_end:  # in another block, the arrow continues from the edge
             begin = sum(columns[one.send.step]) if is_begin else LEFT - 2
             end = columns[one.recv.step][0] if is_end else width - 6
             between = (middles[one.send.rank] + middles[one.recv.rank]) / 2
@@ -151,11 +152,11 @@ def draw_by_time(line: Timeline, width: float) -> Drawing:
     shapes += _ticks(line.span, lanes)
     names_of_ranks = (_name(rank, *place, lanes.main(rank) + BAR / 2) for rank, place in enumerate(lanes.places))
     shapes.append(fixed(chain.from_iterable(names_of_ranks)))
-    return _with_words(line, shapes, lanes.bottom + AXIS, width, ["Time goes to the right."], _key(line, is_time=True))
+    return _with_words(line, shapes, lanes.bottom + AXIS, width, ["Time runs to the right."], _key(line, is_time=True))
 
 
 class _Lanes:
-    """Where the lanes are, and a moment in them."""
+    """The positions of lanes and moments."""
 
     def __init__(self, line: Timeline, width: float) -> None:
         self.width, self._span, self._above = width, line.span or 1.0, PHASE + 4 if line.phases else 4.0
@@ -182,7 +183,7 @@ class _Lanes:
 
 
 def _computing(line: Timeline, lanes: _Lanes) -> Iterator[Box]:
-    """As high as the part of the time that the rank was on a CPU; together, where they are narrower than a pixel."""
+    """Bars as high as the fraction of time that the rank was on a CPU; those narrower than a pixel are merged."""
     spans: list[tuple[int, float, float, float]] = []
     for rank, begin, end, share in line.computing:
         x, right = lanes.x(begin), lanes.x(end)
@@ -197,7 +198,7 @@ def _computing(line: Timeline, lanes: _Lanes) -> Iterator[Box]:
 
 
 def _areas(line: Timeline, lanes: _Lanes) -> Iterator[Shape]:
-    """A collective behind its bars, from every begin to every end."""
+    """The area of a collective behind its bars, from their begins to their ends."""
     for one in line.collectives:
         if len(one.calls) > 1:
             begins = [(lanes.x(call.begin), lanes.main(call.rank) + BAR / 2) for call in one.calls]
@@ -209,7 +210,7 @@ def _areas(line: Timeline, lanes: _Lanes) -> Iterator[Shape]:
 
 
 def _phases(line: Timeline, lanes: _Lanes) -> tuple[list[Box], list[Words]]:
-    """And their names, which no arrow may cover."""
+    """The phases and their names, which no arrow may cover."""
     colors = _colors_of_phases(line)
     boxes, names = [], []
     for phase in line.phases:
@@ -233,7 +234,7 @@ def _bar(call: Call, part: Part, lanes: _Lanes) -> Box:
 
 
 def _look(look: str, color: str) -> tuple[str, str]:
-    """What a part of a call is filled with, and its edge."""
+    """The fill and the edge of a part of a call."""
     if look in ("move", "travel"):
         return color, "none"
     return "paper", "alarm" if look == "never" else color
@@ -252,7 +253,7 @@ def _edge(call: Call, is_below: bool, lanes: _Lanes) -> float:
 
 
 def _labels(calls: Sequence[Call], lanes: _Lanes) -> Iterator[Words]:
-    """Names inside of bars where they fit, else below them where nothing is yet."""
+    """Names inside the bars if they fit, otherwise below them if there is space."""
     taken: dict[int, float] = {}
     for call in sorted(calls, key=lambda call: call.begin):
         name = f"{call.name}, {call.state}" if call.state else call.name
@@ -305,18 +306,18 @@ def _key(line: Timeline, *, is_time: bool) -> list[Entry]:
     bands = is_time and any(len(one.calls) > 1 for one in line.collectives)
     waits, moves = bool(looks & {"wait", "open"}), bool(looks & {"move", "travel"})
     signs: Iterable[tuple[Box, str, bool]] = (
-        (_sign("line"), "computing: the higher, the more of a core", is_time and bool(line.computing)),
-        (_sign("line", height=1), "not computing: asleep, or waiting for a core", is_time),
+        (_sign("line"), "computing (height: fraction of a core)", is_time and bool(line.computing)),
+        (_sign("line", height=1), "not computing (asleep or waiting for a core)", is_time),
         (
             _sign("paper", "faint", is_hatched=True),
             "waiting for another rank",
             is_time and waits,
         ),
-        (_sign("faint"), "data moving", is_time and moves),
+        (_sign("faint"), "transferring data", is_time and moves),
         (_sign("paper", "faint", width=5), "starting a call", is_time and "call" in looks),
-        (_sign("faint", height=5), "lower row: in the background", is_time and "call" in looks),
+        (_sign("faint", height=5), "lower row: runs in the background", is_time and "call" in looks),
         (_sign("paper", "alarm", is_hatched=True), "waits forever", "never" in looks),
-        (_sign("collective", opacity=PALE), "one collective, on all its ranks", bands),
+        (_sign("collective", opacity=PALE), "one collective on all its ranks", bands),
         (_sign("collective"), "collective", "collective" in kinds),
         (_sign("ddp"), "called by DDP", "ddp" in kinds),
     )

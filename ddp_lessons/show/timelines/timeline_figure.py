@@ -1,4 +1,4 @@
-"""Who called what when: a lane per rank, by steps or by time."""
+"""The timeline of a launch: a lane for each rank, by steps or by time."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from ddp_lessons.show.timelines.timeline_drawing import draw_by_steps, draw_by_t
 from ddp_lessons.show.timelines.told_phases import phases_of, tell_phases
 
 NOTHING = "Nothing was recorded: no rank called torch.distributed, or launch was given record=False."
-NO_CALLS = "No call of torch.distributed was recorded."
+NO_CALLS = "No torch.distributed calls were recorded."
 MOST_CALLS = 500  # of all ranks
 MOST_FOR_ALL_WIDTHS, WIDEST = 120, 1060.0
 SHOWN = {"steps": "Steps", "time": "Time"}
-HINT = "Point at a call or tap it, to read about it. After Tab, the arrow keys go from call to call."
-BETWEEN_CALLS = "Between calls, by time: a gray bar where a rank computes, a thin line where it does not."
+HINT = "Hover over a call or tap it for details. After Tab, the arrow keys move from call to call."
+BETWEEN_CALLS = "In the time view, a gray bar means that a rank is computing, and a thin line that it isn't."
 
 
 def timeline(results: Any, title: str | None = None, axis: str | None = None) -> Figure:
-    """Draw a lane for each rank, with its calls of torch.distributed from beginning to end.
+    """Draw a lane for each rank, with its torch.distributed calls from start to end.
 
     Pass what `launch` returned, or the exception that it raised: then the figure shows the calls that never completed.
     The phases that ranks logged (`tell("forward")`) are drawn above their calls. If there are very many calls, only the
     newest are drawn.
 
     Args:
-        results: what was recorded.
+        results: what `launch` returned or, to see the calls that never completed, the exception that it raised.
         title: a line above the figure.
         axis: "steps" gives each call a column, in the program's order; "time" shows how long it took. The figure has a
             switch for both. By default, a run under 50 ms is shown by steps.
 
     Raises:
-        ValueError: there is no such axis.
+        ValueError: `axis` is neither "steps" nor "time".
     """
     if axis not in (None, *SHOWN):
-        raise ValueError(f'axis is "steps" or "time", not {axis!r}')
+        raise ValueError(f'axis must be "steps" or "time", not {axis!r}')
     events, phases = events_of(results).newest(MOST_CALLS), phases_of(results)
     if not len(events) and not phases:
         return write_figure(NOTHING)
@@ -55,7 +55,7 @@ def timeline(results: Any, title: str | None = None, axis: str | None = None) ->
         text, alt = f"{text}\n\n{tell_phases(phases)}", f"{alt} Phases above the lanes: {', '.join(phases.labels)}."
     line = timeline_of(events, phases)
     where = name_recording(results)
-    line = replace(line, notes=[*_left_out(events), *[f"This was {where}."] * bool(where), *line.notes])
+    line = replace(line, notes=[*_left_out(events), *[f"This run was {where}."] * bool(where), *line.notes])
     views = {"Steps": _layouts(line, draw_by_steps, title), "Time": _layouts(line, draw_by_time, title)}
     return Figure(
         views,
@@ -75,7 +75,7 @@ def _left_out(events: Events) -> list[str]:
     if not any(events.dropped):
         return []
     older = count(sum(events.dropped), "older call")
-    return [f'{older} left out. For Perfetto, results.events.to_chrome_trace("run.json") writes all that there are.']
+    return [f'{older} not shown. results.events.to_chrome_trace("run.json") writes all recorded calls for Perfetto.']
 
 
 def _describe(events: Events) -> str:
@@ -83,8 +83,8 @@ def _describe(events: Events) -> str:
     failed = sum(bool(event.error) for event in events)
     never = len(never_ending(events))
     facts = [f"Timeline of {summary(events)}.", BETWEEN_CALLS]
-    facts += [f"{count(pending, 'call')} not over at the end."] * bool(pending)
-    facts += [f"{count(never, 'wait')} that can never end."] * bool(never)
+    facts += [f"{count(pending, 'call')} did not complete."] * bool(pending)
+    facts += [f"{count(never, 'wait')} can never end."] * bool(never)
     facts += [f"{count(failed, 'call')} failed."] * bool(failed)
-    facts += [f"{count(sum(events.dropped), 'older call')} left out."] * any(events.dropped)
+    facts += [f"{count(sum(events.dropped), 'older call')} not shown."] * any(events.dropped)
     return " ".join(facts)

@@ -1,6 +1,6 @@
 """The phases that ranks logged with tell("forward"), tell("backward").
 
-A phase lasts from its label to the next one of the same rank; tell("") ends it, and so does the end of the launch.
+A phase lasts from its label to the rank's next label, to tell(""), or to the end of the launch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONGEST_LINE = 100
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch in which a rank was somewhere; without an end, until the launch was over."""
+    """A phase of a rank; one without an end lasts until the launch ends."""
 
     rank: int
     label: str
@@ -25,13 +25,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """Those of all ranks, each rank's in their order."""
+    """The phases of all ranks, in the order of each rank."""
 
     by_rank: Sequence[Sequence[Phase]]
 
     @property
     def labels(self) -> list[str]:
-        """Each once, in the order of their first times, rank by rank."""
+        """The labels, each once, in the order in which they first appear, rank by rank."""
         return list(dict.fromkeys(phase.label for phases in self.by_rank for phase in phases))
 
     @property
@@ -48,13 +48,13 @@ class Phases:
 
 
 def phases_of(results: Any) -> Phases:
-    """Those of results, or of an exception that carries some; none, where nothing was logged."""
+    """The phases in results, or in an exception with results; none if nothing was logged."""
     told: Sequence[Sequence[Any]] = getattr(getattr(results, "results", results), "told", ())
     return Phases([_phases(rank, by_rank) for rank, by_rank in enumerate(told)])
 
 
 def _phases(rank: int, told: Sequence[Any]) -> list[Phase]:
-    # numbers alone do not say where the rank is
+    # values without a label do not start a phase
     marks = [one for one in told if one.label or not one.numbers]
     ends = [*(one.seconds for one in marks), math.inf][1:]
     pairs = zip(marks, ends, strict=False)
@@ -66,7 +66,7 @@ def _printable(label: str) -> str:
 
 
 def tell_phases(phases: Phases) -> str:
-    """A line for each rank: what it logged, in its order."""
+    """A line for each rank, with its phases in order."""
     lines = [f"rank {rank} | {_in_order(mine)}".rstrip() for rank, mine in enumerate(phases.by_rank)]
     return "\n".join(["Phases that the ranks logged:", *lines])
 

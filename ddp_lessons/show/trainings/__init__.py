@@ -1,1 +1,1 @@
-"""What became of the models and the data: losses, weights, fingerprints, samples, memory."""
+"""Figures of the models and the data: fingerprints, samples, memory, and pipelines."""

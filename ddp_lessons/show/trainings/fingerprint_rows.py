@@ -1,6 +1,6 @@
-"""Are the models of all ranks still the same? A row per rank, a column per step, a color for each state.
+"""Are the models of all ranks still the same? A row for each rank, a column for each step, and a color for each state.
 
-A color alone would not do: the first digits stand in the cell, and what differs from the others has a frame.
+Not only colors show this: each cell contains the first digits, and ranks that differ have a frame.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ddp_lessons.show.figures.palette import color_of_rank, width_of
 LEFT, HEAD = 58.0, 20.0  # pixels
 ROW, WIDE, NARROW = 26.0, 60.0, 8.0
 MOST_COLUMNS_OF_TEXT = 16
-# Paler than a rank's own color, which means that rank in other pictures: so its ink is that of the page.
+# Paler than a rank's own color, which stands for that rank in other figures, so the text has the page's color.
 COLORS = [(color_of_rank(rank), opacity) for opacity in (0.5, 0.3, 0.15) for rank in range(len(RANK_COLORS))]
 
 Color = tuple[str, float]
@@ -41,7 +41,7 @@ def fingerprints(results: Any) -> Figure:
 
 
 def _colors(columns: Sequence[Column]) -> dict[str, Color]:
-    """The hash chooses a color; if another state of the same step has it, the next one that is free."""
+    """The hash chooses a color, or the next free one if another state of the same step has it."""
     chosen: dict[str, Color] = {}
     for column in columns:
         for digits in column:
@@ -52,7 +52,7 @@ def _colors(columns: Sequence[Column]) -> dict[str, Color]:
 
 
 def _odd_ones(column: Column) -> list[int]:
-    """The ranks that differ from most at this step; of equally many, those with the lowest rank are the most."""
+    """The ranks that differ from the majority at this step; in a tie, the side of the lowest rank is the majority."""
     most = max(column, key=column.count)
     return [rank for rank, one in enumerate(column) if one != most]
 
@@ -71,7 +71,7 @@ def _draw(columns: Sequence[Column], colors: dict[str, Color], width: float) -> 
         for rank, digits in enumerate(column):
             shapes += _cell(x, HEAD + rank * ROW, cell, digits, colors[digits], rank in odd)
     notes = ["framed: differs from the other ranks at that step"] * any(map(_odd_ones, shown))
-    notes += [f"{count(len(columns) - len(shown), 'further step')} left out"] * (len(shown) < len(columns))
+    notes += [f"{count(len(columns) - len(shown), 'more step')} not shown"] * (len(shown) < len(columns))
     words, bottom = notes_at(HEAD + len(columns[0]) * ROW + 3, notes, width)
     return Drawing(width, bottom + 3, [*shapes, *words])
 
@@ -90,7 +90,7 @@ def _cell(x: float, y: float, cell: float, digits: str, color: Color, is_odd: bo
 
 
 def _text(columns: Sequence[Column]) -> str:
-    """A line for each rank, the first digits for each step, and a star behind what differs."""
+    """A line for each rank, with the first digits of each step, and a star after those that differ."""
     shown = columns[:MOST_COLUMNS_OF_TEXT]
     odd = [_odd_ones(column) for column in shown]
     rows = [("step  ", [str(step) for step in range(len(shown))])]
@@ -99,7 +99,7 @@ def _text(columns: Sequence[Column]) -> str:
         rows.append((f"rank {rank}", cells))
     lines = [f"{name} | {' '.join(cell.ljust(5) for cell in cells)}".rstrip() for name, cells in rows]
     lines += ["* differs from the other ranks at that step"] * any(odd)
-    lines += [f"... {count(len(columns) - len(shown), 'further step')} left out"] * (len(shown) < len(columns))
+    lines += [f"... {count(len(columns) - len(shown), 'more step')} not shown"] * (len(shown) < len(columns))
     return "\n".join([_describe(columns), "", *lines])
 
 
@@ -114,7 +114,7 @@ def _describe(columns: Sequence[Column]) -> str:
     who = f"{ranks_named(odd)} {'differs' if len(odd) == 1 else 'differ'} from {ranks_named(rest)}"
     if ranks > 2 and len(set(column)) == ranks:
         who = "no two ranks are equal"
-    return f"{what}: not equal at {len(apart)} of them, first at step {apart[0]}, where {who}."
+    return f"{what}: they differ at {len(apart)} of them, first at step {apart[0]}, where {who}."
 
 
 def _fingerprints_of(results: Any) -> list[list[str]]:
@@ -133,14 +133,14 @@ def _fingerprints_of(results: Any) -> list[list[str]]:
             raise TypeError(_refusal(f"rank {rank} returned {_in_short(one)}"))
         for digits in one:
             if not isinstance(digits, str) or not digits or set(digits) - set("0123456789abcdef"):
-                raise TypeError(_refusal(f"the list of rank {rank} holds {_in_short(digits)}"))
+                raise TypeError(_refusal(f"rank {rank}'s list contains {_in_short(digits)}"))
     return [list(one) for one in results]
 
 
 def _refusal(found: str) -> str:
-    return f"every rank has to return a list with one fingerprint(model) for each step, and {found}"
+    return f"every rank must return a list with one fingerprint(model) for each step, but {found}"
 
 
 def _in_short(value: object) -> str:
     plain = value is None or isinstance(value, bool | int | float | str | list | tuple)
-    return repr(value) if plain and len(repr(value)) <= 40 else f"something of type {type(value).__name__}"
+    return repr(value) if plain and len(repr(value)) <= 40 else f"a value of type {type(value).__name__}"

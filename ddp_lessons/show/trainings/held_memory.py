@@ -1,6 +1,6 @@
-"""What each rank holds: bars for several ways to train, and the same step by step, with what the ranks send.
+"""The memory of each rank: bars for several ways to train, and the same phase by phase, with what the ranks send.
 
-For the steps, ranks log how many bytes they hold, phase by phase: `tell("forward", parameters=800, gradients=0)`.
+For the phases, the ranks log how many bytes they hold: `tell("forward", parameters=800, gradients=0)`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CARRIES = {
     "reduce_scatter": "gradients",
     "all_reduce": "gradients",
 }
-WANTED = 'every rank has to log what it holds, phase by phase, as in tell("forward", parameters=800, gradients=0)'
+WANTED = 'every rank must log the bytes that it holds in each phase, as in tell("forward", parameters=800, gradients=0)'
 Held = Mapping[str, float]  # bytes, by kind
 
 
@@ -51,7 +51,7 @@ def memory(ways: Mapping[str, Sequence[Held]]) -> Figure:
     """
     kinds = list(dict.fromkeys(kind for ranks in ways.values() for rank in ranks for kind in rank))
     width = max(len(f"{name}, rank {len(ranks) - 1}") for name, ranks in ways.items())
-    rows = [["bytes held".ljust(width), *kinds, "in all"]]
+    rows = [["bytes held".ljust(width), *kinds, "total"]]
     told = []
     for name, ranks in ways.items():
         for rank, parts in enumerate(ranks):
@@ -60,7 +60,7 @@ def memory(ways: Mapping[str, Sequence[Held]]) -> Figure:
         totals = [sum(parts.values()) for parts in ranks]
         each = _range(show_bytes(min(totals)), show_bytes(max(totals)))
         told.append(f"{name}: {each} on {'each of ' * (len(ranks) > 1)}{count(len(ranks), 'rank')}")
-    alt = f"Bars of the bytes that ranks hold, as {', '.join(kinds)}. {'; '.join(told)}."
+    alt = f"Bars of the bytes that each rank holds: {', '.join(kinds)}. {'; '.join(told)}."
     text = "\n".join(in_columns(rows, "   ", slice(None)))
     return figure_of(lambda width: _draw_bars(ways, kinds, width), text, alt)
 
@@ -70,7 +70,7 @@ def _range(low: str, high: str) -> str:
 
 
 def _draw_bars(ways: Mapping[str, Sequence[Held]], kinds: Sequence[str], width: float) -> Drawing:
-    """The bars of each way below its name."""
+    """Draw the bars of each way to train below its name."""
     totals = [sum(rank.values()) for ranks in ways.values() for rank in ranks]
     room = max(width_of(show_bytes(total), FONT_SIZE) for total in totals) + 12
     scale = (width - LEFT - room) / max(1, *totals)
@@ -96,26 +96,26 @@ def _key(kinds: Sequence[str], width: float) -> tuple[list[Shape], float]:
 
 
 def _part(number: int, color: str, x: float, y: float, width: float, height: float) -> Box:
-    """Full, pale, hatched, empty: to be told apart without colors."""
+    """Solid, pale, hatched or empty, to be distinguishable without colors."""
     fill, opacity = ((color, 1.0), (color, 0.3), ("none", 1.0), ("none", 1.0))[number % 4]
     return Box(x, y, width, height, fill, color, opacity, 0, is_hatched=number == 2)
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to train: its phases with the calls of a rank in each, and by moment and rank what is held."""
+    """One way to train: its phases, with the calls of a rank in each, and the bytes held, by moment and rank."""
 
     name: str
     phases: Sequence[tuple[str, Mapping[str, int]]]
     held: Sequence[Sequence[Held]]
 
     def most(self, kind: str) -> float:
-        """On any rank, at any moment."""
+        """The most of this kind that any rank holds at any moment."""
         return max(rank.get(kind, 0) for moment in self.held for rank in moment)
 
     @property
     def totals(self) -> list[str]:
-        """By step, what the rank that holds most has of all kinds. Step 0 is an overview: the most of all moments."""
+        """By step, the total of the rank that holds most. Step 0 is the overview, with the maximum over all moments."""
         totals = [max(sum(rank.values()) for rank in moment) for moment in self.held]
         return [*map(show_bytes, (max(totals), *totals))]
 
@@ -132,9 +132,9 @@ def sharding(ways: Mapping[str, Any]) -> Figure:
     """
     of_each = [_way(name, results) for name, results in ways.items()]
     kinds = list(dict.fromkeys(kind for way in of_each for rank in way.held[0] for kind in rank))
-    captions = ["The most that each rank holds during a training step.", "A training step begins."]
-    captions += [f"{phase[:1].upper()}{phase[1:]}, and what is held after it." for phase, _ in of_each[0].phases]
-    rows = [["bytes on each rank", *kinds, ""]]
+    captions = ["The maximum that each rank holds during a training step.", "Start of a training step."]
+    captions += [f"{phase[:1].upper()}{phase[1:]}, and the memory afterwards." for phase, _ in of_each[0].phases]
+    rows = [["bytes per rank", *kinds, ""]]
     for way in of_each:
         rows.append([way.name, *[""] * (len(kinds) + 1)])
         moments = [*((f"before {phase}", f"then {_travels(calls)}") for phase, calls in way.phases), ("at the end", "")]
@@ -144,7 +144,7 @@ def sharding(ways: Mapping[str, Any]) -> Figure:
             rows.append([f"  {moment}", *ranges, travels])
     text = "\n".join(in_columns(rows, "  ", slice(1, -1)))
     said = [f"{way.name}: up to {way.totals[0]} on each of {count(len(way.held[0]), 'rank')}" for way in of_each]
-    alt = f"What ranks hold during a training step, and what travels. {'; '.join(said)}."
+    alt = f"What each rank holds during a training step, and what the ranks send. {'; '.join(said)}."
     return film_of(lambda width: _draw_panels(of_each, kinds, width), captions, 0, "", text, alt)
 
 
@@ -153,7 +153,7 @@ def _way(name: str, results: Any) -> Way:
     for by_rank in results.told:
         told = [one for one in by_rank if one.numbers]
         if not told:
-            raise ValueError(f"there is nothing to draw for {name!r}: {WANTED}")
+            raise ValueError(f"nothing to draw for {name!r}: {WANTED}")
         begins = [place for place, one in enumerate(told) if one.label == told[0].label]
         steps.append(told[begins[-1] :])
     calls = [call for call in results.events.of(0) if call.operation in CARRIES]
@@ -183,14 +183,14 @@ def _draw_panels(ways: Sequence[Way], kinds: Sequence[str], width: float) -> Fil
     carriers: dict[str, list[str]] = {}
     for operation in dict.fromkeys(operation for way in ways for _, calls in way.phases for operation in calls):
         carriers.setdefault(CARRIES[operation], []).append(operation)
-    notes = [f"{kind} are sent by {' and '.join(operations)}" for kind, operations in carriers.items()]
-    notes += ["small squares: what comes from each other rank"] * bool(notes)
-    below, y = notes_at(y, ["bytes as measured between the phases", *notes], width)
+    notes = [f"{kind} travel in {' and '.join(operations)}" for kind, operations in carriers.items()]
+    notes += ["small squares: data from the other ranks"] * bool(notes)
+    below, y = notes_at(y, ["bytes measured between the phases", *notes], width)
     return Film(width, y + 4, [*cues, *map(Cue, below)])
 
 
 class Panel:
-    """One way, a row for each rank. `unsharded` says how much all of a kind is, `widest` how much of it any has."""
+    """One way to train, with a row for each rank. `unsharded` has the full size of each kind, `widest` the largest."""
 
     def __init__(self, way: Way, unsharded: Way, widest: Held, x: float, y: float, wide: float) -> None:
         self.way, self.unsharded, self.x, self.y = way, unsharded, x, y
@@ -227,7 +227,7 @@ class Panel:
                 yield from self._chips(CARRIES[[*calls][-1]], number + 2)
 
     def _bar(self, rank: int, number: int, kind: str) -> Iterator[Cue]:
-        """A rank's share is where it would be in the whole; what all have begins at the left."""
+        """A rank's shard is drawn at its place in the whole; what all ranks have starts at the left."""
         left, y, whole = self.left[kind], self.row(rank) + (ROW - BAR) / 2, self.unsharded.most(kind)
         yield Cue(Box(left, y, self.scale * whole, BAR, edge="line", corner=0))
         amounts = [moment[rank].get(kind, 0) for moment in self.way.held]
@@ -237,7 +237,7 @@ class Panel:
             yield from [Cue(_part(number, color_of_rank(rank), x, y, wide, BAR), since, until)] * (amount > 0)
 
     def _chips(self, kind: str, step: int) -> Iterator[Cue]:
-        """What travels, as squares: to each rank from each other."""
+        """What the ranks send, as a square for each pair of ranks."""
         for rank in self.ranks:
             for place, other in enumerate(other for other in self.ranks if other != rank):
                 x = self.chips + place * (CHIP + 2)
@@ -246,7 +246,7 @@ class Panel:
 
 
 def _runs(values: Sequence[Any]) -> Iterator[tuple[int, int | None, Any]]:
-    """Equal ones after each other: the first, the one behind the last, and the value."""
+    """Runs of equal values, as (first place, place after the last or None, value)."""
     end = 0
     for value, same in itertools.groupby(values):
         begin, end = end, end + len([*same])

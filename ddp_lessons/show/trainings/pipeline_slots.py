@@ -28,14 +28,14 @@ LANE, SLOT_HEIGHT, WIDEST_SLOT = 30.0, 24.0, 64.0  # pixels
 
 
 class Work(NamedTuple):
-    """One micro-batch on one stage, on its way forward or back."""
+    """The forward or backward pass of one micro-batch on one stage."""
 
     rank: int
     micro_batch: int
     is_forward: bool
 
     def given_by(self, stages: int) -> Work:
-        """What has to be over before this one can begin; of rank -1, for the first stage."""
+        """The pass that has to end before this one can start; its rank is -1 for the first stage's forward."""
         if self.is_forward or self.rank == stages - 1:
             return Work(self.rank - self.is_forward, self.micro_batch, True)
         return Work(self.rank + 1, self.micro_batch, False)
@@ -54,30 +54,30 @@ def pipeline(results: Any, title: str = "") -> Figure:
     stages = events.world_size
     slots = _slots([_works(rank, stages, _last_step(events.of(rank), stages)) for rank in range(stages)])
     if not slots:
-        return write_figure("No rank sent a message to its neighbor: a pipeline is made of these.")
+        return write_figure("No rank sent a message to its neighbor, so there is no pipeline to draw.")
     steps = max(slots.values())
     total = stages * steps
     idle = total - len(slots)
-    bubble = f"{idle} of {total} slots are idle, a bubble of {100 * idle / total:.0f} %"
+    bubble = f"{idle} of {total} slots are idle, a bubble of {100 * idle / total:.0f}%"
     captions = ["Before the first micro-batch."]
     for step in range(1, steps + 1):
         working = [work.rank for work, slot in slots.items() if slot == step]
         ranks = [str(rank) for rank in range(stages) if rank not in working]
         said = f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(ranks)} idle" if ranks else "all ranks work"
         captions.append(f"Step {step} of {steps}: {said}.")
-    captions[-1] += f" All in all, {bubble}."
+    captions[-1] += f" In total, {bubble}."
     signs = {(work.rank, slot): f"{'BF'[work.is_forward]}{work.micro_batch}" for work, slot in slots.items()}
     wide = max(map(len, signs.values()))
     lines = [[signs.get((rank, step), ".").ljust(wide) for step in range(1, steps + 1)] for rank in range(stages)]
     text = "\n".join(f"rank {rank} | {' '.join(line).rstrip()}" for rank, line in enumerate(lines))
-    text += f"\nF forward, B backward, with the micro-batch; . idle. {bubble}."
+    text += f"\nF = forward, B = backward (followed by the micro-batch), . = idle. {bubble}."
     batches = len({work.micro_batch for work in slots})
     alt = f"{batches} micro-batch{'es' * (batches != 1)} on {count(stages, 'stage')}, {steps} steps: {bubble}."
     return film_of(lambda width: _draw(slots, stages, bubble, width), captions, steps, title, text, alt, begins=steps)
 
 
 def _last_step(calls: Sequence[Event], stages: int) -> list[Event]:
-    """The last messages that have no collective of all ranks between them; torch's stages also send objects."""
+    """The last messages without a collective of all ranks in between; objects, which torch sends too, don't count."""
     parts: list[list[Event]] = [[]]
     for call in calls:
         if call.is_collective and len(call.group_ranks) == stages:
@@ -88,10 +88,10 @@ def _last_step(calls: Sequence[Event], stages: int) -> list[Event]:
 
 
 def _works(rank: int, stages: int, calls: Sequence[Event]) -> list[Work]:
-    """In the order in which this rank did them.
+    """The passes of this rank, in its order.
 
-    A message that comes in begins a piece of work. The first stage is sent nothing to go forward with, nor the last
-    to go back: there it is the message that goes out.
+    A received message starts a pass. The first stage receives nothing for its forward passes, nor the last stage for
+    its backward passes, so there the sent message counts.
     """
     begins: dict[tuple[str, int | None], bool] = {
         ("recv", rank - 1) if rank else ("send", 1): True,
@@ -102,12 +102,12 @@ def _works(rank: int, stages: int, calls: Sequence[Event]) -> list[Work]:
 
 
 def _moment(call: Event) -> float:
-    """When a recv was over, and when a send began: torch's schedules make several of them at once."""
+    """The end of a recv, but the start of a send, because torch's schedules make several of them at once."""
     return call.begin if call.operation == "send" or call.end is None else call.end
 
 
 def _slots(works: Sequence[list[Work]]) -> dict[Work, int]:
-    """Each as early as it can be: after the one before it on its rank, and after the one that it is given by."""
+    """Schedule each pass as early as possible: after the previous one on its rank, and after the one that feeds it."""
     slots, stages = dict[Work, int](), len(works)
     while ready := [mine for mine in works if mine and _is_ready(mine[0].given_by(stages), slots)]:
         for mine in ready:
@@ -124,7 +124,7 @@ def _is_ready(before: Work, slots: Slots) -> bool:
 def _draw(slots: Slots, stages: int, bubble: str, width: float) -> Film:
     steps = max(slots.values())
     wide = min((width - LEFT - 6) / steps, WIDEST_SLOT)
-    names = ["F: forward of a micro-batch", "B: backward", "idle"]
+    names = ["F: forward pass of a micro-batch", "B: backward pass", "idle"]
     signs = [Box(0, -6, 16, 12, "faint"), _pale("faint", 0, -6, 16, 12), _idle(0, -6, 16, 12)]
     key, y = key_at(0, [*zip(signs, names, strict=True)], width)
     cues = [*map(Cue, key)]
@@ -145,7 +145,7 @@ def _draw(slots: Slots, stages: int, bubble: str, width: float) -> Film:
         cues += [Cue(shape, slot, origin=origin) for shape in cell]
     y += stages * LANE
     cues.append(Cue(Words(4, y + LINE_HEIGHT / 2, bubble), steps))
-    below, end = notes_at(y + LINE_HEIGHT, ["steps of equal width: the order, not the time"], width)
+    below, end = notes_at(y + LINE_HEIGHT, ["steps of equal width: they show the order, not the time"], width)
     return Film(width, end + 4, [*cues, *map(Cue, below)])
 
 

@@ -1,6 +1,6 @@
-"""Who saw which sample: a row for each rank, a column for each sample, and below them how often each was seen.
+"""Which rank saw which sample: a row for each rank, a column for each sample, and below them how often each was seen.
 
-Few samples have a column each. Many share one, in which a bar is as high as the part of them that is meant.
+Many samples share a column, in which the height of a bar is the fraction of these samples.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ddp_lessons.show.figures.layouts import LINE_HEIGHT, figure_of, fits, key_a
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 
 LEFT, HEAD, ROW, GAP = 75.0, 20.0, 20.0, 8.0  # pixels
-BESIDE, MAP = 700.0, 340.0  # from this width on, indices are next to the samples, which then have so much of it
-WIDEST, NARROWEST, COARSE, READABLE = 26.0, 3.0, 2.5, 9.0  # of a column; below the narrowest, samples share one
-SMALLEST = 0.12  # part of a row's height
+BESIDE, MAP = 700.0, 340.0  # pages of this width have indices beside samples of this width
+WIDEST, NARROWEST, COARSE, READABLE = 26.0, 3.0, 2.5, 9.0  # of a column; narrower ones are shared
+SMALLEST = 0.12  # fraction of a row's height
 MOST_OF_TEXT = 16  # indices in a line of the text
 FIGURE_SPACE = "\u2007"  # as wide as a digit
-Kind = tuple[Any, tuple[str, str], bool, str]  # which samples are meant, the look, whether it hangs, the name
+Kind = tuple[Any, tuple[str, str], bool, str]  # which samples, fill and edge, whether bars hang down, the name
 
 
 class Columns:
-    """Where samples are, on a page of this width."""
+    """The columns of the samples, on a page of this width."""
 
     def __init__(self, total: int, page: float) -> None:
         number = 10 + max(width_of(text, FONT_SIZE) for text in ("seen", f"{total:,}"))
@@ -37,19 +37,19 @@ class Columns:
         self.edges = np.linspace(0, total, columns + 1).round().astype(int)
         self.width = min(WIDEST, room / columns)
         self.right = LEFT + columns * self.width
-        self.seen = self.right + number  # where these numbers end
-        self.order = self.seen + 16 if self.is_beside else LEFT  # where the indices in their order begin
+        self.seen = self.right + number  # the right edge of these numbers
+        self.order = self.seen + 16 if self.is_beside else LEFT  # the left edge of the indices in their order
         self.page = page
 
     def bars(self, y: float, height: float, is_meant: Any, color: str, edge: str = "none") -> Bars:
-        """Of each column's samples, the part that is meant; a single one is drawn larger, so that it is seen."""
+        """The fraction of each column's samples, high enough to make a single sample visible."""
         parts = np.add.reduceat(is_meant.astype(int), self.edges[:-1]) / np.diff(self.edges)
         heights = [round(float(max(part, SMALLEST)), 2) if part else 0 for part in parts]
         gap = 0.0 if self.is_coarse else 0.5 if self.width < 6 else 2.0
         return Bars(LEFT + gap / 2, y, self.width, height, heights, color, edge, gap)
 
     def listed(self, indices: Any, name: str = "") -> str:
-        """As many of them as there is room for; in lines below each other they form columns."""
+        """As many indices as fit; lines below each other form columns."""
         digits = len(str(self.edges[-1] - 1))
         words = [*[name] * bool(name), *(str(index).rjust(digits, FIGURE_SPACE) for index in indices)]
         lines = (
@@ -75,7 +75,7 @@ def samples(results: Sequence[Sequence[int]], total: int) -> Figure:
     word = "twice" if times.max() <= 2 else "twice or more"
     lists = {name: indices for name, indices in (("never", never), (word, often)) if len(indices)}
     summary = _summary(total, len(never), len(often), word)
-    head = f"Who saw which of {count(total, 'sample')}, {count(len(by_rank), 'rank')}:"
+    head = f"Samples seen by {count(len(by_rank), 'rank')}, out of {total:,}:"
     lines = [f"rank {rank} | {len(seen):>6,} | {_beginning(seen)}".rstrip() for rank, seen in enumerate(by_rank)]
     lines += [f"{name}: {_beginning(indices)}" for name, indices in lists.items()]
     text = "\n".join([head, "", summary, *lines])
@@ -85,12 +85,12 @@ def samples(results: Sequence[Sequence[int]], total: int) -> Figure:
 def _indices(rank: int, seen: Any, total: int) -> Any:
     indices = np.asarray(seen)
     if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
-        found = f"rank {rank} returned something of type {type(seen).__name__}"
-        raise TypeError(f"every rank has to return the list of the indices that it saw, and {found}")
+        found = f"rank {rank} returned a value of type {type(seen).__name__}"
+        raise TypeError(f"every rank must return the list of the indices that it saw, but {found}")
     outside = indices[(indices < 0) | (indices >= total)]
     if outside.size:
         found = f"rank {rank} saw {outside[0]}"
-        raise ValueError(f"{count(total, 'sample')} have indices from 0 to {total - 1}, and {found}")
+        raise ValueError(f"the indices of {count(total, 'sample')} go from 0 to {total - 1}, but {found}")
     return indices.astype(int)
 
 
@@ -102,8 +102,8 @@ def _summary(total: int, never: int, often: int, word: str) -> str:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Rounded, but for "100.0 %", which only all of them are."""
-    return f"{min(round(1000 * part / whole), 1000 if part == whole else 999) / 10} %"
+    """A rounded percentage; only all of the samples are "100.0%"."""
+    return f"{min(round(1000 * part / whole), 1000 if part == whole else 999) / 10}%"
 
 
 def _beginning(indices: Any) -> str:
@@ -136,23 +136,23 @@ def _draw(by_rank: Sequence[Any], times: Any, lists: dict[str, Any], summary: st
         shapes.append(Words(columns.order, first + turn * pitch, columns.listed(indices, f"{name}:"), color))
     y = max(y + high, first + (len(lists) - 0.5) * pitch) + GAP
     key, y = key_at(y, [(Box(0, -5, 16, 10, *look), name) for _, look, _, name in kinds], width)
-    notes, y = notes_at(y, ["height of a bar: the part of the samples there"] * columns.is_coarse, width)
+    notes, y = notes_at(y, ["bar height: fraction of the samples in the column"] * columns.is_coarse, width)
     return Drawing(width, y + 4, [*shapes, *key, *notes])
 
 
 def _kinds(columns: Columns, times: Any) -> list[Kind]:
-    """Of the last row, from back to front."""
+    """The kinds of bars in the last row, from back to front."""
     alarm = ("paper", "alarm") if columns.width >= READABLE else ("alarm", "none")
     kinds = [
         (times >= 0, ("line", "none"), False, "seen once"),
         (times > 1, ("collective", "none"), False, "seen twice or more"),
-        (times == 0, alarm, True, "seen by no rank" + ", from above" * columns.is_coarse),
+        (times == 0, alarm, True, "never seen" + ", from the top" * columns.is_coarse),
     ]
     return [kind for kind in kinds if kind[0].any()]
 
 
 def _times(columns: Columns, times: Any, kinds: Sequence[Kind], y: float, high: float) -> Iterator[Shape]:
-    """The last row."""
+    """The last row, with how often each sample was seen."""
     for is_meant, look, is_from_above, _ in kinds:
         foot, size = (y + 2, 4 - high) if is_from_above else (y + high - 2, high - 4)
         yield columns.bars(foot, size, is_meant, *look)
@@ -164,7 +164,7 @@ def _times(columns: Columns, times: Any, kinds: Sequence[Kind], y: float, high: 
 
 
 def _name_columns(columns: Columns) -> Iterator[Shape]:
-    """As many numbers of samples as fit, and the names of the columns next to them."""
+    """As many sample indices as fit, and the names of the columns next to them."""
     yield Words(4, HEAD / 2, "sample", "faint")
     yield Words(columns.seen, HEAD / 2, "seen", "faint", "end")
     if columns.is_beside:
