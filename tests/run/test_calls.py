@@ -52,7 +52,7 @@ _WRONG: list[tuple[dict[str, Any], str]] = [
     ({"function": one_argument}, r"TypeError: launch calls one_argument\(rank, world_size\), but it is defined as"),
     ({"function": needs_data}, r"TypeError: .*data: 'object', \*, epochs.*missing a required argument: 'data'"),
     ({"backend": "glo"}, "ValueError: unknown backend 'glo'; torch has .*gloo"),
-    ({"timeout_seconds": 0}, "TypeError: timeout_seconds must be a number of seconds greater than 0"),
+    ({"timeout_seconds": 0}, "TypeError: timeout_seconds must be a positive number of seconds"),
     ({"join": "no"}, "TypeError: join must be True or False, not 'no'"),  # it would count as true
     ({"live": "training"}, "TypeError: live must be a function that draws"),
     ({"on": "alpha"}, r"TypeError: on must be nodes, such as Hosts\("),

@@ -50,10 +50,10 @@ def test_some_of_them(kernel: NotebookSession, who: str, asked: list[int]) -> No
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
-        ("%%ranks 5\n1", "there are 3 ranks already, not 5"),
-        ("%%ranks 5,\n1", "must select from the ranks 0 to 2"),
+        ("%%ranks 5\n1", "3 ranks are running, not 5"),
+        ("%%ranks 5,\n1", "must select from ranks 0 to 2"),
         ("%%ranks all\n1", "'all' is not a list of ranks"),
-        ("%%ranks --timeout 0\n1", "a number of seconds greater than 0"),
+        ("%%ranks --timeout 0\n1", "a positive number of seconds"),
         ("%ranks explode", "invalid choice: 'explode'"),
         ("%%ranks\nunknown", 'copy it to the ranks with ranks["unknown"] = unknown'),
         ("import threading\nranks['lock'] = threading.Lock()", 'ranks["lock"] is a lock, which cannot be pickled'),

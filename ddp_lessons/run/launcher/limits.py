@@ -50,7 +50,7 @@ def _strictest(name: str, kind: str, read: Callable[[str], int]) -> int | None:
             with contextlib.suppress(ValueError, KeyError, OverflowError):
                 amount = read(text)
             if amount <= 0:
-                raise ValueError(f"{name} is {text!r} in {place}, but must be {kind}: ask your instructor to fix it")
+                raise ValueError(f"{name} in {place} is {text!r}, not {kind}. Next: ask your instructor to fix it")
             found.append(amount)
     return min(found, default=None)
 

@@ -72,7 +72,7 @@ def is_refused_in_each_task() -> bool:
         return False
     if os.environ.get("SLURM_PROCID") == "0":
         print(
-            "explain cannot start: srun has started it in each of several tasks, and each sees only its own ranks.\n"
+            "explain cannot start: srun has started it in several tasks, each of which sees only its own ranks.\n"
             "  Next: run it once in the job, without srun: `python -m ddp_lessons explain --on slurm "
             "--nproc-per-node N SCRIPT` starts N ranks on each node.",
             file=sys.stderr,
@@ -116,7 +116,7 @@ class _Vigil:
             say(failed.tell_failure())
         if status and not self.number_of_worlds:
             print(
-                "\nno rank joined a process group; to start the script with torchrun, add --nproc-per-node N",
+                "\nno rank joined a process group\n  Next: if the script needs torchrun, add --nproc-per-node N.",
                 file=sys.stderr,
                 flush=True,
             )

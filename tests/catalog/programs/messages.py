@@ -175,7 +175,7 @@ def to_itself(rank: int, world_size: int) -> Tensor:
     return part
 
 
-@mistake(5, "missing-wait", only(0, 1), ["all_reduce("], "wait() was never called", ends="failed", alone="wrong answer")
+@mistake(5, "missing-wait", only(0, 1), ["all_reduce("], "never called wait()", ends="failed", alone="wrong answer")
 def never_waited_for(rank: int, world_size: int) -> float:
     """The mean gradient, begun in the background and used at once."""
     gradient = torch.full((1000,), float(rank))
