@@ -139,7 +139,7 @@ def _why_it_failed(complained: str, code: int, program: str) -> str:
     raised, name = _RAISED.search(complained), os.path.basename(program)
     if raised is None:
         words = [line.strip() for line in complained.splitlines() if re.search(r"\w", line)]
-        return "\n    ".join([f"mpirun ended with code {code}", *words[-5:]])
+        return "\n    ".join([f"mpirun exited with code {code}", *words[-5:]])
     who = "a rank" if raised[1] is None else f"rank {raised[1]}"
     # Python writes the path as a whole, however the program was given
     places = re.findall(rf'File ".*{re.escape(name)}", line (\d+).*\n{_RANK}(.*)', complained[: raised.start()])

@@ -129,14 +129,14 @@ def _matching_but_stuck(events: Events, left: LeftBehind) -> Reason | None:
     if event is None:
         return None
     if event.group in left.uncertain_groups:
-        sentence = f"All ranks that are known to use this group called {called(event)}, but it did not complete."
+        sentence = f"All ranks that are known to use this group called {called(event)}, but the call did not complete."
         more = "gloo's dumps do not list the members of a group, so another member may be missing."
         return Reason("unknown-members", [sentence, more], event.rank)
     what = f"All ranks of the group called {called(event)}"
     if name := _ROOTS.get(event.operation):
-        sentence = f"{what}, but it did not complete. Dumps do not record its root."
+        sentence = f"{what}, but the call did not complete. Dumps do not record its root."
         return Reason("unknown-root", [sentence], event.rank, {"name": name})
-    return Reason("matching-calls", [f"{what}, and their calls match, but it did not complete."], event.rank)
+    return Reason("matching-calls", [f"{what}, and their calls match, but did not complete."], event.rank)
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------

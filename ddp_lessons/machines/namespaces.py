@@ -219,7 +219,7 @@ class Machines:
     def _check(self, machine: int) -> None:
         last = len(self.names) - 1
         if machine not in range(last + 1):
-            raise ValueError(f"there is no machine {machine}: they are numbered from 0 to {last}")
+            raise ValueError(f"there is no machine {machine}: machines are numbered from 0 to {last}")
         if not self._anchors:
             raise RuntimeError("these machines do not exist yet: use `with Machines(2) as machines:` or attempt()")
 

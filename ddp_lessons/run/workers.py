@@ -250,7 +250,7 @@ class Workers:
         try:
             if are_idle:
                 world.meet_anew()
-                return ["  The ranks keep their variables, in a new process group."]
+                return ["  The ranks keep their variables and join a new process group."]
             world.restart(why)
             return ["  All ranks were restarted, and their variables are lost."]
         except NodeLost as loss:

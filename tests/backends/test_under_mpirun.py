@@ -98,7 +98,7 @@ def test_a_program_that_fails_is_told_with_what_it_raised_and_the_line() -> None
 def test_a_program_that_only_exits_is_told_in_mpiruns_words() -> None:
     need_mpi()
     pathlib.Path("exits.py").write_text("raise SystemExit(3)", encoding="utf-8")
-    with pytest.raises(RuntimeError, match=r"(?s)^mpirun ended with code 3\n.*Exit code: +3$"):
+    with pytest.raises(RuntimeError, match=r"(?s)^mpirun exited with code 3\n.*Exit code: +3$"):
         mpirun("exits.py", 1)
 
 

@@ -161,7 +161,7 @@ def test_a_node_that_is_lost_during_a_cell_is_a_sentence_and_restart_brings_the_
         assert "All ranks were stopped, and their variables are lost: a group needs all its nodes." in error
         again = session.run("%%ranks\nx")
         assert again.error_name == "NoRanks"
-        assert "Next: %ranks restart starts new ones" in again.error
+        assert "Next: start new ones with %ranks restart" in again.error
         assert session.run("%ranks restart").error.startswith(f"NodeLost: machine{lost} can't start ranks: ")
         machines.power_on(lost)
         # unlike a real one, it has another MAC address now

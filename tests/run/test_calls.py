@@ -77,7 +77,7 @@ def test_a_number_may_be_of_another_library(world_size: Any, timeout: Any) -> No
 def test_nccl_without_a_gpu_for_each_rank_is_refused(backend: str) -> None:
     world_size = torch.cuda.device_count() + 1
     message = refusal(lambda: launch(run, world_size, backend=backend))
-    assert f"one GPU per rank: {world_size} ranks, but torch sees {world_size - 1} GPUs" in message
+    assert f"one GPU per rank: {world_size} ranks, but torch sees {world_size - 1} GPU" in message
     assert 'backend="gloo"' in message
 
 

@@ -129,7 +129,7 @@ def test_status_restart_and_stop(kernel: NotebookSession) -> None:
     assert kernel.run("%ranks restart 2").stream == "rank 0 | no variables yet\nrank 1 | no variables yet\n"
     assert shown(kernel, "%%ranks\nworld_size") == by_rank(2, 2)
     assert "no ranks are running" in kernel.run("%ranks stop").stream
-    assert "no ranks yet: run a cell that begins with %%ranks 4" in kernel.run("ranks['x']").error
+    assert "no ranks are running. To start four, begin a cell with %%ranks 4" in kernel.run("ranks['x']").error
     assert shown(kernel, "%%ranks 3\nworld_size") == by_rank(3, 3, 3)
 
 

@@ -45,7 +45,7 @@ def workers() -> Iterator[Workers]:
         yield workers
 
 
-KEPT = "  The ranks keep their variables, in a new process group."
+KEPT = "  The ranks keep their variables and join a new process group."
 LOST = "  All ranks were restarted, and their variables are lost."
 
 

@@ -125,7 +125,11 @@ def checked_backend(backend: str | None, world_size: int, gpus_there: int | None
     if backend is None:
         return "cpu:gloo,cuda:nccl" if gpus >= world_size else "gloo"
     if "nccl" in _names_in(backend) and gpus < world_size:
-        counted = f"torch sees {gpus} GPUs" if gpus_there is None else f"the nodes have GPUs for {gpus} of them"
+        counted = (
+            f"torch sees {gpus} GPU{'s' * (gpus != 1)}"
+            if gpus_there is None
+            else f"the nodes have GPUs for {gpus} of them"
+        )
         raise ValueError(f'NCCL needs one GPU per rank: {world_size} ranks, but {counted}; use backend="gloo"')
     return backend.lower()
 

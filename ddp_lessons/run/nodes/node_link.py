@@ -84,7 +84,8 @@ class NodeLink:
             if (there := self.hello.versions[name]).split(".")[:2] != here.split(".")[:2]:
                 raise NodeLost(
                     f"{self.name} has {name} {there}, but this notebook has {here}, so they can't exchange "
-                    f"functions or tensors. Next: install the same version there, or pass python=, the path of a Python that has it"
+                    f"functions or tensors.\n"
+                    f"  Next: install {name} {here} there, or pass python=... with the path of a Python that has it."
                 )
         ours, theirs = socket.socketpair()
         self._pump = Pump(os.dup(stream.fileno()), os.dup(stream.fileno()), theirs.detach())

@@ -130,9 +130,11 @@ class StandingRanks:
 
     def _there(self) -> Workers:
         if self._workers is None:
-            raise NoRanks("no ranks yet: run a cell that begins with %%ranks 4")
+            raise NoRanks("no ranks are running. To start four, begin a cell with %%ranks 4")
         if self._workers.why_closed:
-            raise NoRanks(f"the ranks were stopped: {self._workers.why_closed}. Next: %ranks restart starts new ones")
+            raise NoRanks(
+                f"the ranks were stopped: {self._workers.why_closed}. Next: start new ones with %ranks restart"
+            )
         return self._workers
 
 

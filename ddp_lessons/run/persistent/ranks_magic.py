@@ -96,7 +96,7 @@ class RanksMagics(Magics):
     def _debug(self, rank: int | None) -> None:
         __tracebackhide__ = True
         if reason := why_no_prompt():
-            raise UsageError(f"the debugger cannot ask what to do: {reason}")
+            raise UsageError(f"the debugger cannot open a prompt: {reason}")
         failure = self._ranks.failure
         with _refused_in_a_sentence():
             self._ranks.debug(rank if rank is not None else failure.rank if failure is not None else 0)

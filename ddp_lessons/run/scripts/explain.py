@@ -155,8 +155,8 @@ class _Vigil:
         if self.number_of_worlds and not self.worlds:
             return f"WorkersStuck: timeout, all ranks returned, but the script did not end {within}"
         came, expected = (len(self.worlds[0].channels), self.worlds[0].world_size) if self.worlds else (0, 0)
-        joined = f"{came} of {expected or 'all'} ranks joined a process group"
-        return f"WorkersStuck: timeout, {joined} {within} (which include importing torch)"
+        joined = f"{f'only {came} of {expected} ranks' if expected else 'no rank'} joined a process group"
+        return f"WorkersStuck: timeout, {joined} {within} (including the import of torch)"
 
     def _let_go_who_is_done(self) -> int:
         """Release worlds in which all ranks returned, and return in how many of them calls did not match."""
