@@ -39,7 +39,7 @@ def add_explain(commands: Commands) -> None:
         "--nproc-per-node",
         type=int,
         metavar="N",
-        help="start N ranks with torchrun; with --on: on each node (default: 1)",
+        help="start N ranks with torchrun; with --on: N on each node (default: 1)",
     )
     tell.add_argument(
         "--on",

@@ -106,7 +106,7 @@ def test_a_machine_that_was_cut_off_or_switched_off_reaches_the_others_again_in_
 
 
 def test_wrong_numbers_and_missing_commands_are_named(three: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="there is no machine 5: they are numbered from 0 to 2"):
+    with pytest.raises(ValueError, match="there is no machine 5: machines are numbered from 0 to 2"):
         three.cut(5)
     with pytest.raises(ValueError, match="from 1 to 16, not 17"):
         Machines(17)
