@@ -86,7 +86,7 @@ def test_wherever_a_dump_ends_it_is_no_crash(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (b"hello", "is not a dump"),
-        (b'{"version": "3.0", "pg_config": {}}', "has version 3.0 of the format"),
+        (b'{"version": "3.0", "pg_config": {}}', "has format version 3.0"),
         (b'{"version": "2.10", "pg_config": {}, "entries": [{}]}', "is damaged: torch does not write such an entry"),
         (
             b'{"version": "2.10", "pg_config": {"0": {"ranks": "[0, 999999999999]"}}}',

@@ -301,7 +301,7 @@ def test_of_very_many_calls_the_first_mismatch_or_the_missing_rank_is_found(
         rank.call("all_reduce", line=16)
     finding, message = found(write_all(steps(ranks, 500), tmp_path))
     assert finding.verdict is Verdict.MISMATCH
-    assert "rank 0 all_gather (train.py line 15)" in message
+    assert "rank 0 called all_gather (train.py line 15)" in message
 
 
 def test_dumps_of_only_the_active_calls_name_the_missing_rank(tmp_path: Path) -> None:
