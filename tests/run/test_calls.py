@@ -46,7 +46,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 _WRONG: list[tuple[dict[str, Any], str]] = [
     ({"world_size": 0}, "ValueError: world_size must be at least 1, not 0"),
-    ({"world_size": 10_000}, "ValueError: world_size is 10,000, but at most 64 ranks start here"),
+    ({"world_size": 10_000}, "ValueError: world_size is 10,000, but at most 64 ranks can start here"),
     ({"world_size": 2.5}, "TypeError: world_size must be an integer, the number of ranks, not 2.5"),
     ({"function": None}, r"TypeError: launch needs a function that every rank calls, not None.*without parentheses"),
     ({"function": one_argument}, r"TypeError: launch calls one_argument\(rank, world_size\), but it is defined as"),
@@ -112,4 +112,4 @@ def test_with_nccl_each_rank_has_a_gpu_of_its_own(backend: str, expected: list[l
 def test_closed_workers_say_that_they_are_closed() -> None:
     with Workers(1, quiet=True) as workers:
         pass
-    assert re.match(r"RuntimeError: .*Workers are closed.*Create new ones", refusal(lambda: workers.run(run)))
+    assert re.match(r"RuntimeError: .*Workers are closed.*create new ones", refusal(lambda: workers.run(run)))

@@ -83,7 +83,7 @@ def test_variables_and_functions_go_there_and_come_back(kernel: NotebookSession)
 
 def test_a_look_at_what_is_not_there_costs_nothing(kernel: NotebookSession) -> None:
     assert not kernel.run("%%ranks\ngroup = dist.new_group([0, 1, 2])").error
-    told = "ranks 0, 1 and 2 NameError: name 'unknown' is not defined. %ranks status lists"
+    told = "ranks 0, 1 and 2 NameError: name 'unknown' is not defined. Next: list the variables"
     assert told in kernel.run("ranks['unknown']").error
     assert not kernel.run("%%ranks\ndist.barrier(group)").error
 

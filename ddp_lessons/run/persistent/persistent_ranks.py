@@ -109,7 +109,7 @@ class StandingRanks:
         found = self._ask(run_cell.get, expression)
         faults = {rank: value.words for rank, value in enumerate(found) if isinstance(value, run_cell.Fault)}
         if faults:
-            raise Refused(f"{told_by_rank(faults, '; ')}. Next: %ranks status lists the variables of each rank")
+            raise Refused(f"{told_by_rank(faults, '; ')}. Next: list the variables of each rank with %ranks status")
         return list(found)
 
     def __setitem__(self, name: str, value: object) -> None:
