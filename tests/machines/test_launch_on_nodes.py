@@ -104,9 +104,9 @@ class NeverAsked:
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        (lambda: launch(where, 513, on=NeverAsked()), "at most 512 ranks start on nodes"),
+        (lambda: launch(where, 513, on=NeverAsked()), "at most 512 ranks can start on nodes"),
         (lambda: launch(where, 2, on=Hosts), "on must be nodes"),  # type: ignore[arg-type]
-        (lambda: Hosts("a", "a"), "each once"),
+        (lambda: Hosts("a", "a"), "name of each machine once"),
         (lambda: Hosts("-oProxyCommand=x"), "is not the name of a machine"),
     ],
 )
