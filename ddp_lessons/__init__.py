@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if sys.platform == "win32":
-    raise ImportError("ddp_lessons needs Linux or macOS. Next: install WSL (wsl --install), and work in its Linux")
+    raise ImportError("ddp_lessons needs Linux or macOS. Next: install WSL (wsl --install), and work there")
 
 if TYPE_CHECKING:
     from ddp_lessons.record.results import Results as Results

@@ -165,10 +165,10 @@ _GIVEN = {  # what each rank gives, while it is still needed
 
 def _careless(name: str) -> Iterator[Mistaken]:
     call = _call(name, "async").removesuffix(".wait()")
-    yield Mistaken("not waited for", name, _in_context("async", f"{call}  #!"), (r"wait\(\) was never called",))
+    yield Mistaken("not waited for", name, _in_context("async", f"{call}  #!"), (r"never called wait\(\)",))
     if name in _GIVEN:
         lines = ["given = torch.ones(1 << 18)", f"work = {_GIVEN[name]}  #!", "given /= size", "work.wait()"]
-        yield Mistaken("changed before wait", name, _in_context("async", *lines), (r"was changed before",))
+        yield Mistaken("changed before wait", name, _in_context("async", *lines), (r"changed the tensor",))
 
 
 # ---- messages
@@ -241,7 +241,7 @@ def _of_one_message(send: Callable[..., str], recv: Callable[..., str], how: str
     if how != "batch":
         yield "other tag", pair(send(tag=tag.format(1)), recv(tag=tag.format(2))), (r"Tag mismatch",)
     if how == "isend":
-        yield "not waited for", pair(send(), recv().removesuffix(".wait()")), (r"wait\(\) was never called",)
+        yield "not waited for", pair(send(), recv().removesuffix(".wait()")), (r"never called wait\(\)",)
         begin = send(tensor="given").removesuffix(".wait()")
         lines = [
             "given = torch.ones(4)",
@@ -250,7 +250,7 @@ def _of_one_message(send: Callable[..., str], recv: Callable[..., str], how: str
             "    given /= 2",
             "    work.wait()",
         ]
-        yield "changed before wait", [*lines, "elif rank == 1:", f"    {recv()}"], (r"was changed before its wait",)
+        yield "changed before wait", [*lines, "elif rank == 1:", f"    {recv()}"], (r"before calling wait",)
 
 
 def all_mistaken() -> list[Mistaken]:

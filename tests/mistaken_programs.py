@@ -91,7 +91,7 @@ group = dist.new_group([0, 1] if rank != 1 else [1, 2])  #!
 if rank == 1:
     dist.all_reduce(torch.ones(1), group=group)
 
-### timeouts: a collective [] but rank 1 did not call it|came too late
+### timeouts: a collective [] but rank 1 did not call it|made too late
 group = dist.new_group(timeout=datetime.timedelta(seconds=0.7))
 if rank == 1:
     time.sleep(3)

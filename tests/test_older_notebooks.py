@@ -28,7 +28,7 @@ shell.run_line_magic("reload_ext", "ddp_lessons")
 def test_magics_need_no_name_that_only_newer_versions_have() -> None:
     with Program(_WITHOUT_NEWER_NAMES) as program:
         said = program.finish().splitlines()
-    assert said == ["no ranks are running; start four with a cell that begins with %%ranks 4"]
+    assert said == ["no ranks are running. To start four, begin a cell with %%ranks 4"]
 
 
 def test_a_failure_shows_its_line_also_where_cells_have_a_time() -> None:

@@ -214,7 +214,7 @@ def test_windows_is_told_to_use_its_linux() -> None:
     code = "import sys; sys.platform = 'win32'; import ddp_lessons"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=False).stderr
     assert said.splitlines()[-1] == (
-        "ImportError: ddp_lessons needs Linux or macOS. Next: install WSL (wsl --install), and work in its Linux"
+        "ImportError: ddp_lessons needs Linux or macOS. Next: install WSL (wsl --install), and work there"
     )
 
 

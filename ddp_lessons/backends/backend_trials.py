@@ -38,8 +38,8 @@ class Place:
 PLACES = (
     Place("gloo", "gloo"),
     Place("gloo, CUDA tensors", "gloo", "cuda", shares_a_gpu=True),
-    Place("NCCL, a GPU for each rank", "nccl", "cuda"),
-    Place("NCCL, two ranks on a GPU", "nccl", "cuda", shares_a_gpu=True),
+    Place("NCCL, one GPU per rank", "nccl", "cuda"),
+    Place("NCCL, two ranks per GPU", "nccl", "cuda", shares_a_gpu=True),
     Place("MPI", "mpi"),
 )
 
@@ -93,14 +93,14 @@ def try_backends() -> Trials:
         for place in PLACES:
             for trial in _tried(place):
                 done.append(trial)
-                progress.show(f"Trying what works here, calls: {len(done)} of {len(PLACES) * (1 + len(CALLS))}")
+                progress.show(f"trying each call with each backend: {len(done)} of {len(PLACES) * (1 + len(CALLS))}")
     return Trials(tuple(done))
 
 
 def _tried(place: Place) -> Iterator[Trial]:
     """Join in this place, and if that works, try every call there."""
     if place.shares_a_gpu and not torch.cuda.device_count():
-        joining = Trial(place.name, JOIN, "not tried", "there is no GPU here")
+        joining = Trial(place.name, JOIN, "not tried", "this machine has no GPU")
     else:  # NCCL really joins only in the first call; without a GPU, it is tried for its error message
         joining = try_one(place, JOIN, CALLS["all_reduce"] if place.backend == "nccl" else None)
     yield joining
@@ -139,7 +139,7 @@ def _try_on_this_rank(
         is_right = call is None or call(Given(device))
     except Exception as error:
         return "refused", _first_line(error)
-    return ("works", "") if is_right else ("wrong", "the answer is not the right one")
+    return ("works", "") if is_right else ("wrong", "the result is incorrect")
 
 
 def _first_line(error: BaseException) -> str:

@@ -137,7 +137,7 @@ def _all_equal(some: list[Tensor], others: list[Tensor]) -> bool:
 CALLS: dict[str, Callable[[Given], bool]] = {
     "send, recv": _send_and_recv,
     "batch_isend_irecv": _batch_isend_irecv,
-    "recv from anyone": _recv_from_anyone,
+    "recv from any rank": _recv_from_anyone,
     "broadcast": _broadcast,
     "reduce": _reduce,
     "all_reduce": _all_reduce,
@@ -152,6 +152,6 @@ CALLS: dict[str, Callable[[Given], bool]] = {
     "monitored_barrier": _monitored_barrier,
     "all_gather_object": _all_gather_object,
     "new_group": _new_group,
-    "a step of DDP": _training_step,
+    "a DDP step": _training_step,
 }
-NEED_TWO = {"send, recv", "batch_isend_irecv", "recv from anyone"}
+NEED_TWO = {"send, recv", "batch_isend_irecv", "recv from any rank"}

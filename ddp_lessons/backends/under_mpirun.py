@@ -23,7 +23,7 @@ from ddp_lessons.record import recordings
 
 RECORDINGS = pathlib.Path(__file__).with_name("recordings")
 HOW_TO_GET_IT = (
-    "to have one, install Open MPI (on Debian and Ubuntu `apt-get install openmpi-bin`, on a Mac `brew install "
+    "to get it, install Open MPI (on Debian and Ubuntu `apt-get install openmpi-bin`, on a Mac `brew install "
     "open-mpi`) and mpi4py (`python -m pip install mpi4py`)"
 )
 # Open MPI's settings, which mpirun reads from the environment: more ranks than cores, not bound to cores, as root if
@@ -116,7 +116,7 @@ def _run_under_mpirun(arguments: Sequence[str], ranks: int, timeout_seconds: flo
         except BaseException as reason:
             _end(process)
             if isinstance(reason, subprocess.TimeoutExpired):
-                raise RuntimeError(f"mpirun had not ended after {timeout_seconds:g} seconds, and was stopped") from None
+                raise RuntimeError(f"mpirun took longer than {timeout_seconds:g} seconds and was stopped") from None
             raise
     if process.returncode:
         raise RuntimeError(_why_it_failed(complained, process.returncode, arguments[0]))
@@ -139,7 +139,7 @@ def _why_it_failed(complained: str, code: int, program: str) -> str:
     raised, name = _RAISED.search(complained), os.path.basename(program)
     if raised is None:
         words = [line.strip() for line in complained.splitlines() if re.search(r"\w", line)]
-        return "\n    ".join([f"mpirun ended with code {code}", *words[-5:]])
+        return "\n    ".join([f"mpirun exited with code {code}", *words[-5:]])
     who = "a rank" if raised[1] is None else f"rank {raised[1]}"
     # Python writes the path as a whole, however the program was given
     places = re.findall(rf'File ".*{re.escape(name)}", line (\d+).*\n{_RANK}(.*)', complained[: raised.start()])

@@ -16,7 +16,7 @@ from ddp_lessons.run.diagnosis.wording import ranks_named
 
 OTHER_GROUPS = "mismatch in new_group:"
 _SMALL_CHANGE_BYTES = 64  # a count or a size may travel in addition to the data
-_ONLY_OF_A_LAUNCH = ("  Last output", "  torchrun would", "  Next: fix that line", "  Next: look at the lines above")
+_ONLY_OF_A_LAUNCH = ("  Last output", "  torchrun would", "  Next: fix that line", "  Next: see above")
 
 
 @dataclass(frozen=True)

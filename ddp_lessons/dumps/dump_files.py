@@ -65,7 +65,7 @@ def read_dump(path: Path) -> Mapping[str, Any]:
     if len(data) > _LARGEST:
         raise Unreadable(f"{path.name} is larger than {_LARGEST:,} bytes.")
     if not data:
-        raise Unreadable(f"{path.name} is empty: the rank was ended before it wrote its dump.")
+        raise Unreadable(f"{path.name} is empty: the rank ended before it wrote its dump.")
     content = _content(path.name, data)
     if not isinstance(content, dict) or "version" not in content or "pg_config" not in content:
         raise Unreadable(f"{path.name} is not a dump of the Flight Recorder.")
@@ -75,7 +75,7 @@ def read_dump(path: Path) -> Mapping[str, Any]:
         raise Unreadable(f"{path.name} is damaged: {found}.") from found
     version = str(content["version"])
     if version.partition(".")[0] != _KNOWN_MAJOR:
-        raise Unreadable(f"{path.name} has version {version} of the format; versions 2.x are known.")
+        raise Unreadable(f"{path.name} has format version {version}, but only versions 2.x can be read.")
     return content
 
 
@@ -101,10 +101,10 @@ def _content(name: str, data: bytes) -> Any:
             return json.loads(data)
     except _NamesCode as found:
         raise Unreadable(
-            f"{name} is refused: this pickle names {found}, and a dump contains only data. Nothing of it was run."
+            f"{name} was refused, and nothing in it was run: the pickle names {found}, but dumps contain only data."
         ) from found
     except (pickle.UnpicklingError, EOFError, json.JSONDecodeError) as error:
-        raise Unreadable(f"{name} is truncated: the rank was ended while it wrote its dump.") from error
+        raise Unreadable(f"{name} is truncated: the rank ended while it was writing its dump.") from error
     except Exception as error:  # pickle raises many kinds for a damaged file
         raise Unreadable(f"{name} is damaged ({type(error).__name__}).") from error
     raise Unreadable(f"{name} is not a dump of the Flight Recorder.")

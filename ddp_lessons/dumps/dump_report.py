@@ -24,10 +24,10 @@ from ddp_lessons.run.wire.messages import Frame
 _ABSENT = Absence("{have} not called it", "{have} not called the")
 _ENDED = Absence("ended without calling it", "ended without the")
 _NO_DUMP = Absence(
-    "left no dump: {they} may have died, or may never have called it", "left no dump, and may not have called the"
+    "left no dump: {they} may have died or never called it", "left no dump and may never have called the"
 )
 _ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
-_OF_GLOO = "gloo records no send or recv: a rank that waits in one looks as if it made no call."
+_OF_GLOO = "gloo's dumps do not contain send and recv, so a rank that waits in one seems to have made no call."
 _MOST_FILES_NAMED = 5
 _IN_JSON = ("group", "group_ranks", "peer", "shape", "dtype", "file", "line")
 _PLURALS = {"waits": "wait", "has": "have", "was": "were"}
@@ -84,7 +84,7 @@ class Finding:
 def find_fault(left: LeftBehind) -> Finding:
     events = Events(left.recorded)
     if not left.number_of_calls:
-        nothing = Reason("dumps-without-calls", ["The dumps contain no call."])
+        nothing = Reason("dumps-without-calls", ["The dumps contain no calls."])
         return Finding(Verdict.UNKNOWN, left, events, nothing)
     if reason := why_nobody_moves(events, _absence(left)):
         return Finding(Verdict.HANG, left, events, reason)
@@ -129,14 +129,14 @@ def _matching_but_stuck(events: Events, left: LeftBehind) -> Reason | None:
     if event is None:
         return None
     if event.group in left.uncertain_groups:
-        sentence = f"All ranks that are known to use this group called {called(event)}, and it did not complete."
+        sentence = f"All ranks that are known to use this group called {called(event)}, but the call did not complete."
         more = "gloo's dumps do not list the members of a group, so another member may be missing."
         return Reason("unknown-members", [sentence, more], event.rank)
     what = f"All ranks of the group called {called(event)}"
     if name := _ROOTS.get(event.operation):
-        sentence = f"{what}, and it did not complete. Dumps do not show its root."
+        sentence = f"{what}, but the call did not complete. Dumps do not record its root."
         return Reason("unknown-root", [sentence], event.rank, {"name": name})
-    return Reason("matching-calls", [f"{what}, the calls match, and yet it did not complete."], event.rank)
+    return Reason("matching-calls", [f"{what}, and their calls match, but did not complete."], event.rank)
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ def _headline(finding: Finding) -> str:
     if finding.verdict is Verdict.UNKNOWN:
         return "Cannot tell whether the job hangs."
     if left.is_own and len(left.endings) + len(left.missing) < len(left.recorded):
-        return f"No hang is certain: as far as the calls of {who} show, each wait can still end."
-    return f"Nothing hangs: the calls of {who} match, and no rank waits in vain."
+        return f"No hang found: as far as the calls of {who} show, every wait can still end."
+    return f"No hang: the calls of {who} match, and no rank waits for a missing call."
 
 
 def _where_each_is(finding: Finding) -> Iterator[str]:
@@ -215,10 +215,10 @@ def _remarks(finding: Finding) -> Iterator[str]:
     if finding.verdict is Verdict.NOTHING and not left.is_own:
         ranks = sorted({event.rank for event in events if event.end is None})
         if ranks:
-            wait = "waits" if len(ranks) == 1 else "wait"
-            yield f"{ranks_named(ranks).capitalize()} {wait} in a call since a moment. If the job is stuck, dump again."
+            have = "has" if len(ranks) == 1 else "have"
+            yield f"{ranks_named(ranks).capitalize()} {have} just started to wait. If the job is stuck, take new dumps."
     if left.lost:
-        yield f"{left.lost:,} older calls are not in the dumps. TORCH_FR_BUFFER_SIZE sets how many torch keeps."
+        yield f"{left.lost:,} older calls are not in the dumps: TORCH_FR_BUFFER_SIZE sets how many calls torch keeps."
     if left.is_of_gloo:
         yield _OF_GLOO
     if left.left_out:

@@ -16,39 +16,42 @@ if TYPE_CHECKING:
 
 _ENDINGS_OF_LOGS = (".log", ".txt", ".out", ".err", ".stdout", ".stderr")
 _UNREADABLE = 2
-_NEXT = (
-    "pass the folder of the dumps, or the beginning of their names (what TORCH_NCCL_DEBUG_INFO_TEMP_FILE is set to)."
-)
+_NEXT = "pass the folder with the dumps, or the prefix of their names (the value of TORCH_NCCL_DEBUG_INFO_TEMP_FILE)."
 
 
 def add_explain(commands: Commands) -> None:
     after = argparse.ArgumentParser(add_help=False)  # these may follow DUMPS or LOG
-    after.add_argument("--json", action="store_true", help="of dumps or a log: print the diagnosis as JSON")
-    after.add_argument("--timeline", metavar="FILE", help="of dumps: also draw the calls of all ranks (.png or .svg)")
-    after.add_argument("--trace", metavar="FILE", help="of dumps: also write a trace for Perfetto (ui.perfetto.dev)")
+    after.add_argument("--json", action="store_true", help="for dumps or a log: print the diagnosis as JSON")
+    after.add_argument("--timeline", metavar="FILE", help="for dumps: also draw the calls of all ranks (.png or .svg)")
+    after.add_argument("--trace", metavar="FILE", help="for dumps: also write a trace for Perfetto (ui.perfetto.dev)")
     tell = commands.add_parser(
         "explain",
         parents=[after],
-        help="show which rank waits for which: of a script, or of the dumps or the log that a hung job left behind",
+        help="explain why a script, or a job that left dumps or a log, hangs: which rank waits for which",
         usage=f"{commands._prog_prefix} explain [options] SCRIPT ... | DUMPS | LOG",
-        description="Run a script with torchrun on this machine, or on the nodes of --on. If it hangs or fails, show "
-        "the same message as launch(). Without --nproc-per-node the script runs alone and starts its ranks itself. The "
-        "script needs no change. Exit status: the script's own; 1 if it hung or failed. Of a folder with dumps of "
-        "torch's Flight Recorder (or the beginning of their names), or of a log of torchrun (.log, .txt, .out, .err), "
-        "say the same. Exit status: 0 if nothing hangs; 1 if something does; 2 if they do not show it.",
+        description="Run an unchanged script with torchrun, here or on the nodes of --on, and if it hangs or fails, "
+        "show the same message as launch(). Without --nproc-per-node, the script must start its ranks itself. "
+        "Exit status: the script's own; 1 if it hung or failed. Given a folder with dumps of torch's Flight Recorder, "
+        "the prefix of their names, or a log of torchrun (.log, .txt, .out, .err), show the message for that job. Exit "
+        "status: 0 if nothing hangs; 1 if something does; 2 if the files do not show it.",
     )
     tell.add_argument(
-        "--nproc-per-node", type=int, metavar="N", help="start N ranks with torchrun; with --on: on each node (1)"
+        "--nproc-per-node",
+        type=int,
+        metavar="N",
+        help="start N ranks with torchrun; with --on: N on each node (default: 1)",
     )
     tell.add_argument(
         "--on",
         metavar="NODES",
-        help="run on these machines, which ssh reaches (alpha,beta), or on all nodes of the Slurm job around it "
-        "(slurm); the script must be there at the same path",
+        help="run on machines that you can reach with ssh (alpha,beta), or on all nodes of the current Slurm job "
+        "(slurm); the script must have the same path there",
     )
-    tell.add_argument("--python", metavar="PATH", help="with --on: the Python on the nodes (the same path as here)")
     tell.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="stop it after this time, and show where each rank is"
+        "--python", metavar="PATH", help="with --on: the path of Python on the nodes (default: the same as here)"
+    )
+    tell.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="stop the script after this time, and show where each rank is"
     )
     tell.add_argument("script", metavar="SCRIPT | DUMPS | LOG", help="the script, dumps or log")
     tell.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's arguments")
@@ -58,16 +61,22 @@ def add_explain(commands: Commands) -> None:
 def add_record(commands: Commands) -> None:
     keep = commands.add_parser(
         "record",
-        help="under torchrun: run a script, and write a dump of its calls when a rank makes no progress",
+        help="under torchrun: run a script, and write dumps of its calls when a rank makes no progress",
         usage="torchrun ... -m ddp_lessons record --to PREFIX SCRIPT ...",
-        description="Run a script as a rank of torchrun, and record its calls. A rank that has called nothing for a "
-        "while, or has ended, writes them into the file PREFIX followed by its rank, in the format of torch's Flight "
-        "Recorder. `explain PREFIX` reads the files of all ranks. Unlike gloo's own dumps, these have send and recv.",
+        description="Run a script as a rank of torchrun, and record its calls. When the rank ends, or makes no call "
+        "for a while, it writes them to the file PREFIX plus its rank, in the format of torch's Flight Recorder, for "
+        "`explain PREFIX` to read. Unlike gloo's own dumps, these files contain send and recv.",
     )
     keep.add_argument(
-        "--to", required=True, metavar="PREFIX", help="the beginning of the files' names, such as DUMPS/rank_"
+        "--to", required=True, metavar="PREFIX", help="the prefix of the files' names, such as DUMPS/rank_"
     )
-    keep.add_argument("--after", type=float, default=10.0, metavar="SECONDS", help="without a call (10)")
+    keep.add_argument(
+        "--after",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="seconds without a call before the dump (default: 10)",
+    )
     keep.add_argument("script", help="the script")
     keep.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     keep.set_defaults(run=_record)
@@ -129,7 +138,7 @@ def explain_dumps(place: str, is_json: bool = False, timeline: str | None = None
 
             draw(finding.events).save(Path(timeline))
     except (OSError, ValueError) as reason:
-        print(f"the picture or trace was not written: {reason}", file=sys.stderr)
+        print(f"the timeline or trace was not written: {reason}", file=sys.stderr)
         return _UNREADABLE
     return finding.verdict.status
 
@@ -152,7 +161,7 @@ def explain_log(path: str, is_json: bool = False) -> int:
     elif message:
         _say(message, "wrong", sys.stdout)
     else:
-        print(f"{path} shows no failure: no exception of a rank, no timeout, and no table of torchrun.")
+        print(f"{path} shows no failure: no exception of a rank, no timeout and no error report of torchrun.")
     return int(bool(message))
 
 

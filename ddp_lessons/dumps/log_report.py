@@ -20,19 +20,19 @@ from ddp_lessons.run.wire.messages import Raised
 
 _OF_ALL = ("0", "0(default_pg)")
 _ABSENT = Absence("{have} not called it", "{have} not called the")
-_SILENT = Absence("{have} not called it, or did not log that it waits", "{have} not called the")
+_SILENT = Absence("{have} not called it, or did not log the wait", "{have} not called the")
 _NEXT_DUMPS = (
-    "set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, run again, and explain the dumps: they "
-    "have the line of each rank."
+    "set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, run the job again, and run `explain` on "
+    "its dumps."
 )
 _NEXT_FIRST = (
-    "look for the rank that ended first, in the logs of all nodes: torchrun --tee 3 marks each line with its rank."
+    "search the logs of all nodes for the rank that ended first (`torchrun --tee 3` adds the rank to each line)."
 )
 # advice for a launch, and for a job
 _FOR_A_JOB = {
     "`error.traceback({rank})` shows the full stack.": "its traceback is in the log.",
     "let the function return instead; launch ends the rank's process.": (
-        "look for the last lines of rank {rank}: torchrun --tee 3 marks each line with its rank."
+        "look for the last lines of rank {rank} (`torchrun --tee 3` adds the rank to each line)."
     ),
 }
 _WAITED = re.compile(r"Timed out waiting|wait timeout after|monitoredBarrier")  # of gloo and the store
@@ -85,13 +85,13 @@ def _of_a_failure(log: JobLog) -> tuple[int, str]:
 def _what_torchrun_did(log: JobLog, rank: int) -> Iterator[str]:
     if is_consequence(log.ended()[rank]):
         told = f" {_subject(log.silent)} logged no error." if log.silent else ""
-        yield f"  That is a consequence: a rank ended before this one, and its error is not in this log.{told}"
+        yield f"  This error is only a consequence: another rank ended first, and its error is not in this log.{told}"
     if log.stopped:
         yield f"  {_subject(log.stopped)} {'was' if len(log.stopped) == 1 else 'were'} stopped by torchrun."
     named = log.root_cause
     raised_itself = named in log.raised and not is_consequence(log.raised[named])  # ranks may find a mistake together
     if named not in (None, rank) and not raised_itself:
-        yield f"  torchrun names rank {named}, whose exit it saw first; that rank died because of rank {rank}."
+        yield f"  torchrun names rank {named}, whose exit it saw first, but that rank died because of rank {rank}."
 
 
 def _subject(ranks: Sequence[int]) -> str:
@@ -108,12 +108,12 @@ def _of_a_wait(log: JobLog) -> str:
         rank: f"  {'waited' if rank in waited else 'lost the connection'} at {_place(how)}"
         for rank, how in log.raised.items()
     }
-    sentences = ["These lines are where the ranks waited, not the mistake: another rank made another call, or none."]
+    sentences = ["The ranks waited on these lines, but the mistake is elsewhere: a rank made another call, or none."]
     key, who = "log-of-waits", ""
     if silent := log.silent:
         key, it, who = "silent-ranks", *(("it", "this rank") if len(silent) == 1 else ("they", "these ranks"))
-        sentences.append(f"{_subject(silent)} logged no error, and so {it} did not wait for that call, or still did.")
-    headline = f"WorkersStuck: timeout, {ranks_named(sorted(waited))} waited in vain"
+        sentences.append(f"{_subject(silent)} logged no error: {it} did not wait for that call, or was still waiting.")
+    headline = f"WorkersStuck: timeout, {ranks_named(sorted(waited))} waited for a call that never completed"
     return "\n".join([headline, *_by_rank(told), *Reason(key, sentences, blanks={"who": who}).lines])
 
 
@@ -130,11 +130,11 @@ def _of_timeouts(log: JobLog) -> str:
     reason = why_nobody_moves(events, absence) or _of_a_match(log)
     told = {rank: _told(timeout) for rank, timeout in log.timeouts.items()}
     for rank in sorted(set(ranks) - log.timeouts.keys()):
-        last = f"; its last collective was number {log.enqueued[rank]}" if rank in log.enqueued else ""
+        last = f"; its last collective was {log.enqueued[rank]}" if rank in log.enqueued else ""
         told[rank] = f"  logged no timeout{last}"
     group = next(iter(log.groups - set(_OF_ALL)), "")
-    headline = f"WorkersStuck: timeout of NCCL's watchdog{f' in group {group}' if group else ''}"
-    return "\n".join([headline, *_by_rank(told), *reason.lines, f"  For the lines of code: {_NEXT_DUMPS}"])
+    headline = f"WorkersStuck: NCCL watchdog timeout{f' in group {group}' if group else ''}"
+    return "\n".join([headline, *_by_rank(told), *reason.lines, f"  To see each rank's line of code, {_NEXT_DUMPS}"])
 
 
 def _by_rank(told: dict[int, str]) -> list[str]:
@@ -143,7 +143,7 @@ def _by_rank(told: dict[int, str]) -> list[str]:
 
 def _of_a_match(log: JobLog) -> Reason:
     number = min(timeout.number for timeout in log.timeouts.values())
-    return Reason("log-of-a-match", [f"All ranks in this log called collective {number}, and it did not complete."])
+    return Reason("log-of-a-match", [f"All ranks in this log called collective {number}, but it did not complete."])
 
 
 def _told(timeout: Timeout) -> str:

@@ -73,4 +73,4 @@ class Attempt:
 
 
 def _ending(status: int | None) -> str:
-    return "stopped, the time was over" if status is None else f"ended with status {status}"
+    return "stopped at the time limit" if status is None else f"ended with status {status}"

@@ -40,13 +40,13 @@ def attempt(function: Callable[Concatenate[P, A], D], place: Place[P], *args: A.
         TypeError: the function or the place is missing, or the function returns something else.
     """
     if not callable(function) or isinstance(place, type) or not hasattr(place, "why_not"):
-        raise TypeError("attempt() takes a function and a place: attempt(look, Machines(2))")
+        raise TypeError("attempt() takes a function and a place, as in attempt(look, Machines(2))")
 
     def live() -> D:
         with place as made:
             done: object = function(made, *args, **kwargs)
         if not isinstance(done, Attempt | Results | WorkerFailed | WorkersStuck):
-            raise TypeError(f"the function must return what everywhere(), launch() or sbatch() gives, not {done!r}")
+            raise TypeError(f"the function must return what everywhere(), launch() or sbatch() returns, not {done!r}")
         return cast(D, done)
 
     file = recording_of(function, args, kwargs)

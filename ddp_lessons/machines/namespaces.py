@@ -48,7 +48,7 @@ class Machines:
 
     def __init__(self, count: int = 2) -> None:
         if not 1 <= count <= 16:
-            raise ValueError(f"there can be 1 to 16 machines, not {count}")
+            raise ValueError(f"the number of machines must be from 1 to 16, not {count}")
         self.names = tuple(f"machine{number}" for number in range(count))
         self.addresses = tuple(f"10.77.0.{number + 1}" for number in range(count))
         self._anchors: list[Anchor] = []  # of the nodes, in order
@@ -176,7 +176,7 @@ class Machines:
         """Create the node again, with its name and address; nothing runs on it yet."""
         self._check(machine)
         if self._anchors[machine].is_there():
-            raise RuntimeError(f"machine {machine} is on")
+            raise RuntimeError(f"machine {machine} is already on")
         self._make_machine(machine)
         self._happened.append((machine, time.monotonic(), "the machine is on again"))
 
@@ -219,9 +219,9 @@ class Machines:
     def _check(self, machine: int) -> None:
         last = len(self.names) - 1
         if machine not in range(last + 1):
-            raise ValueError(f"there is no machine {machine}: they are numbered from 0 to {last}")
+            raise ValueError(f"there is no machine {machine}: machines are numbered from 0 to {last}")
         if not self._anchors:
-            raise RuntimeError("these machines are not made yet: `with Machines(2) as machines:` or attempt() does it")
+            raise RuntimeError("these machines do not exist yet: use `with Machines(2) as machines:` or attempt()")
 
     def _happened_since(self, begin: float) -> tuple[Said, ...]:
         return tuple(Said(machine, when - begin, words) for machine, when, words in self._happened if when >= begin)
@@ -245,14 +245,14 @@ def _kept(
 @functools.cache
 def _why_not() -> str:
     if sys.platform != "linux":
-        return "machines are made of Linux namespaces, and this system has none"
+        return "machines need Linux namespaces, which this system does not have"
     if reason := missing_commands(_NEEDED):
         return reason
     alone = Machines(1)
     try:
         alone._make().run(0, ["true"]).check_returncode()
     except (NotHere, OSError, subprocess.SubprocessError) as refusal:
-        return f"only root may make machines here, or who may make user namespaces ({refusal})"
+        return f"creating machines needs root or the permission to create user namespaces ({refusal})"
     finally:
         alone.__exit__()
     return ""

@@ -50,7 +50,7 @@ def missing_commands(packages: dict[str, str]) -> str:
     if not missing:
         return ""
     wanted = " ".join(sorted(set(missing.values())))
-    return f"this machine has no {', '.join(sorted(missing))}; on Debian and Ubuntu: apt-get install {wanted}"
+    return f"this machine has no {', '.join(sorted(missing))}; on Debian and Ubuntu, run `apt-get install {wanted}`"
 
 
 def said_by(command: list[str], stdin: str = "") -> str:
@@ -62,7 +62,7 @@ def said_by(command: list[str], stdin: str = "") -> str:
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()
-        raise NotHere(f"{os.path.basename(command[0])} refused: {words[-1] if words else f'status {done.returncode}'}")
+        raise NotHere(f"{os.path.basename(command[0])} failed: {words[-1] if words else f'status {done.returncode}'}")
     return done.stdout
 
 
@@ -94,7 +94,7 @@ class Anchor:
         if not self._process.stdout.readline():
             _, words = self._process.communicate()
             reason = words.decode(errors="replace").strip().splitlines()
-            raise NotHere(f"no machine could be made: {reason[-1] if reason else 'no reason was given'}")
+            raise NotHere(f"no machine could be created: {reason[-1] if reason else 'no reason was given'}")
         self.pid = self._pid_inside()
 
     def is_there(self) -> bool:
@@ -121,7 +121,7 @@ class Anchor:
                 if process.name() == "sh":
                     return process.pid
             time.sleep(0.01)
-        raise NotHere("no machine could be made: its first process did not come up")
+        raise NotHere("no machine could be created: its first process did not start")
 
 
 def in_new_user_space() -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class SlurmOnMachines:
         """Why this machine can't make a cluster, or ""."""
         if reason := missing_commands(_NEEDED) or self.machines.why_not():
             return reason
-        return "" if rules_here() else "only root may begin a Slurm"
+        return "" if rules_here() else "only root can start Slurm"
 
     def __enter__(self) -> SlurmOnMachines:
         if reason := self.why_not():
@@ -185,7 +185,7 @@ class SlurmOnMachines:
             if time.monotonic() > deadline:
                 logs = sorted(self.folder.glob("*.log"))
                 last = [line for log in logs for line in log.read_text(errors="replace").splitlines()[-2:]]
-                raise NotHere(f"{what} does not begin on this machine: {' / '.join(last) or 'it says nothing'}")
+                raise NotHere(f"{what} did not start on this machine: {' / '.join(last) or 'it logged nothing'}")
             time.sleep(_LOOK_SECONDS)
 
 

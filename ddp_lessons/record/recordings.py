@@ -69,8 +69,8 @@ def live_or_recorded(
     told = json.loads(file.read_text(encoding="utf-8"))
     if told["of"] != of:
         raise NotHere(
-            f"this cannot run here ({reason}), and you changed it, or something that it uses: only the lesson's own"
-            " text was recorded"
+            f"this cannot run here ({reason}), and there is no recording of your version: you"
+            " changed it, or something that it uses"
         )
     return from_plain(told)
 

@@ -24,7 +24,7 @@ class _NoValue(enum.Enum):
 
 
 NO_VALUE = _NoValue.NO_VALUE  # the placeholder for a rank that returned nothing
-NO_ANSWER = "returned nothing, because the launch ended before it could"
+NO_ANSWER = "did not return, because the launch ended first"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -81,7 +81,7 @@ class Workers:
             self._standing = launch_arguments.checked("standing", standing)
             self._debug = launch_arguments.checked("debug", debug)
             if debug and (reason := why_no_prompt()):
-                raise ValueError(f"debug=True needs a person who answers, but {reason}")
+                raise ValueError(f"debug=True needs a prompt that you can answer, but {reason}")
             self._live = launch_arguments.checked("live", live)
             self._on = on  # an allocation lasts as long as its object
             # last, because a wrong argument must not wait until there are nodes
@@ -133,7 +133,7 @@ class Workers:
             buffers, sources = pack_call(function, args)
             if not self._one_run.acquire(blocking=False):
                 raise RuntimeError(
-                    "these Workers are running a function in another thread; wait for it, or create other Workers"
+                    "these Workers are running a function in another thread. Next: wait for it, or create more Workers"
                 )
         try:
             if self._on is not None:
@@ -177,7 +177,7 @@ class Workers:
     def _world_at_work(self) -> World:
         assert self._world is not None
         if self._world.why_gone:
-            raise RuntimeError(f"these Workers are closed: {self._world.why_gone}. Create new ones")
+            raise RuntimeError(f"these Workers are closed: {self._world.why_gone}. Next: create new ones")
         return self._world
 
     def _follow(
@@ -216,7 +216,7 @@ class Workers:
         if ending in (Ending.STUCK, Ending.OUT_OF_TIME):
             raise workers_stuck(account, results, ending is Ending.STUCK).with_more(stay)
         interrupts.noted = False
-        kept = ["  What they logged with tell() is in sys.last_value.results."] if any(results.told) else []
+        kept = ["  The values that they logged with tell() are in sys.last_value.results."] if any(results.told) else []
         where = [ending.value, *where_each_is(account), *kept, *stay]
         raise Interrupted("\n".join(where), results)
 
@@ -250,7 +250,7 @@ class Workers:
         try:
             if are_idle:
                 world.meet_anew()
-                return ["  The ranks keep their variables, in a new process group."]
+                return ["  The ranks keep their variables and join a new process group."]
             world.restart(why)
             return ["  All ranks were restarted, and their variables are lost."]
         except NodeLost as loss:

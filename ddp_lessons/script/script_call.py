@@ -169,7 +169,7 @@ def main_of(call: Call, file: str, taken: set[str]) -> str:
         lines.append(f"    {rank}, {call.size} = dist.get_rank(), dist.get_world_size()")
     else:
         lines.append(f'    {rank}, {call.size} = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])')
-    lines += [f"    {one} = None  # TODO: no launch() in a cell passed one fixed value" for one in call.unknown]
+    lines += [f"    {one} = None  # TODO: no launch() in the notebook passes a fixed value" for one in call.unknown]
     arguments = [
         f"{one.parameter}={f'{options}.{one.parameter}' if one.type else one.text or one.parameter}"
         for one in call.arguments

@@ -20,7 +20,7 @@ from ddp_lessons.script.statements import cells_of_file
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_ABOUT = "write a function of a notebook, with all that it needs, into a file that torchrun runs"
+_ABOUT = "write a function from a notebook, and everything that it needs, to a script for torchrun"
 _written: dict[Path, str] = {}  # digests of what this process wrote
 
 
@@ -35,8 +35,8 @@ def add_command(commands: Commands) -> None:
     parser = commands.add_parser(
         "script",
         help=_ABOUT,
-        description=f"{_ABOUT.capitalize()}. The notebook is not run: its cells are read from the top. What only a "
-        "notebook has becomes a line with TODO. Exit status: 1 if nothing was written; the message says why.",
+        description=f"{_ABOUT.capitalize()}. The notebook is not run; its cells are read from top to bottom. A line "
+        "that needs something only the notebook has becomes a TODO. Exit status: 1 if nothing was written.",
     )
     parser.add_argument("notebook", type=Path, help="the notebook, such as lesson.ipynb")
     parser.add_argument("function", help="the name of the function")
@@ -73,7 +73,7 @@ def load(shell: Any) -> None:
     @argument("file", help="where to write it, such as train.py")
     @argument("--force", action="store_true", help="overwrite a file with different content")
     def to_script(line: str) -> None:
-        """Write a function of this notebook, with all that it needs, into a file that torchrun runs."""
+        """Write a function from this notebook, and everything that it needs, to a script for torchrun."""
         asked = parse_argstring(to_script, line)
         file = Path(asked.file.strip("'\""))
         cells_that_ran = shell.history_manager.input_hist_raw[1:]
@@ -100,11 +100,11 @@ def _write(script: Script, file: Path, force: bool) -> None:
     _written[path] = hashlib.sha256(script.text.encode()).hexdigest()
     print(f"wrote {file}. Start it with: {script.command}")
     if script.todo:
-        print(f"{file} has a TODO for {_listed(script.todo)}: write there what only the notebook has.")
+        print(f"{file} has a TODO for {_listed(script.todo)}: fill in what only the notebook has.")
     if script.computed:
-        print(f"Every rank computes {_listed(script.computed)} itself. Set a seed above what is random.")
+        print(f"Every rank computes {_listed(script.computed)} itself, so set a seed before any random values.")
     for name in script.own_modules:
-        print(f"It imports {name} from the notebook's folder: keep it in the folder of the script.")
+        print(f"{file} imports {name} from the notebook's folder: keep that module in the script's folder.")
 
 
 def _listed(names: list[str]) -> str:

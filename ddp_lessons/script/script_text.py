@@ -91,7 +91,7 @@ def _function(notebook: Notebook, name: str) -> ast.FunctionDef:
 
 def _sentence(function: ast.FunctionDef, origin: str) -> str:
     own = (ast.get_docstring(function) or "").partition("\n")[0]
-    plain = f"Run {function.name}{f' of {origin}' if origin else ''} on every rank."
+    plain = f"Run {function.name}{f' from {origin}' if origin else ''} on every rank."
     return plain if not own or '"' in own or "\\" in own else own
 
 
@@ -105,7 +105,7 @@ def _text(notebook: Notebook, one: Statement) -> str:
     only_here = notebook.only_here(one)
     if not only_here:
         return one.text
-    why = f"# TODO: this needs `{only_here[0]}`, which only the notebook has; write the value itself"
+    why = f"# TODO: this needs `{only_here[0]}`, which only the notebook has; fill in its value"
     return "\n# ".join([why, *one.text.split("\n")])
 
 

@@ -41,7 +41,7 @@ def test_every_call_is_tried_in_every_place_and_counted(tried: Trials, seen: lis
     assert tried.calls == [JOIN, *CALLS]
     total = len(PLACES) * len(tried.calls)
     assert len(tried.all) == total
-    assert seen == [f"Trying what works here, calls: {done} of {total}" for done in range(1, total + 1)]
+    assert seen == [f"trying each call with each backend: {done} of {total}" for done in range(1, total + 1)]
     lines = repr(tried).splitlines()
     assert len(lines) == total + len(PLACES)
     assert lines[1].split() == [JOIN, "works"]
@@ -97,7 +97,7 @@ def refuses(given: Given) -> bool:
         [
             (dies, "died", "rank"),
             (hangs, "no answer", "no answer in 0.8 seconds"),
-            (is_wrong_on_rank_1, "wrong", "the answer is not the right one"),
+            (is_wrong_on_rank_1, "wrong", "the result is incorrect"),
             (refuses, "refused", "not today: use"),
         ],
         2,

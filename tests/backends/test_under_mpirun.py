@@ -70,7 +70,7 @@ def test_without_mpirun_the_lesson_s_program_gives_what_was_recorded() -> None:
 def test_without_mpirun_no_other_program_is_answered(name: str, added: str, ranks: int, said: str) -> None:
     program = pathlib.Path(name)
     program.write_text(pathlib.Path(NAME).read_text(encoding="utf-8") + added, encoding="utf-8")
-    with pytest.raises(NotHere, match=rf"\(this machine has no mpirun; to have one, install Open MPI .*{said}"):
+    with pytest.raises(NotHere, match=rf"\(this machine has no mpirun; to get it, install Open MPI .*{said}"):
         mpirun(program, ranks)
 
 
@@ -98,7 +98,7 @@ def test_a_program_that_fails_is_told_with_what_it_raised_and_the_line() -> None
 def test_a_program_that_only_exits_is_told_in_mpiruns_words() -> None:
     need_mpi()
     pathlib.Path("exits.py").write_text("raise SystemExit(3)", encoding="utf-8")
-    with pytest.raises(RuntimeError, match=r"(?s)^mpirun ended with code 3\n.*Exit code: +3$"):
+    with pytest.raises(RuntimeError, match=r"(?s)^mpirun exited with code 3\n.*Exit code: +3$"):
         mpirun("exits.py", 1)
 
 
@@ -111,7 +111,7 @@ def test_a_program_that_hangs_is_stopped_with_all_its_ranks(tmp_path: pathlib.Pa
     need_mpi()
     path = tmp_path / "hangs_in_a_test.py"
     path.write_text("import time; time.sleep(100)", encoding="utf-8")
-    with pytest.raises(RuntimeError, match=r"mpirun had not ended after 1 seconds, and was stopped"):
+    with pytest.raises(RuntimeError, match=r"mpirun took longer than 1 seconds and was stopped"):
         mpirun(path, 2, timeout_seconds=1)
     assert not [process for process in psutil.process_iter(["cmdline"]) if str(path) in (process.info["cmdline"] or ())]
 
@@ -121,6 +121,6 @@ def test_mpi4py_without_mpirun_and_mpirun_without_mpi4py_are_told_apart(monkeypa
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     why_no_mpi.cache_clear()
     try:
-        assert why_no_mpi().startswith("this Python has no mpi4py; to have one, install Open MPI")
+        assert why_no_mpi().startswith("this Python has no mpi4py; to get it, install Open MPI")
     finally:
         why_no_mpi.cache_clear()

@@ -120,7 +120,7 @@ def test_the_curves_of_a_training_that_is_stopped_stay(notebook: Screen) -> None
     expect(curves).not_to_contain_text("No values logged yet")  # the picture is there before the ranks
     notebook.page.get_by_role("button", name="Interrupt the kernel").click()
     expect(notebook.prompt(2)).to_have_text(A_NUMBER)
-    expect(notebook.cell(2)).to_contain_text("What they logged with tell() is in sys.last_value.results.")
+    expect(notebook.cell(2)).to_contain_text("The values that they logged with tell() are in sys.last_value.results.")
     expect(curves).to_contain_text("loss")
     notebook.run_cell(1)
     expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")

@@ -38,7 +38,7 @@ ENDED = Outcome(Path("/runs/3"), Path("/runs/3"), 2, "my_train.py", ARGUMENTS.fo
 EXPLANATION = """WorkersStuck: hang (mismatched collectives), no rank can make progress
     rank 0   waits in barrier (my_train.py line 55:   optimizer.step())
     rank 1   waits in DDP's all_reduce of float32 [9] (my_train.py line 52:   loss.backward())
-  Mismatched collectives: rank 0 barrier (my_train.py line 55).
+  Mismatched collectives: rank 0 called barrier (my_train.py line 55).
   Next: look for fewer batches.
     of code
 """

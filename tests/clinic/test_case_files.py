@@ -71,8 +71,8 @@ def test_the_files_of_a_case_are_put_into_a_folder_and_listed(
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        (1, r"ranks 0 and 1 all_reduce \(train.py line 24\); rank 2 barrier \(train.py line 28\)"),
-        (3, "ranks 0 and 1 all_gather.* rank 2 all_reduce"),
+        (1, r"ranks 0 and 1 called all_reduce \(train.py line 24\); rank 2 called barrier \(train.py line 28\)"),
+        (3, "ranks 0 and 1 called all_gather.* rank 2 called all_reduce"),
     ],
 )
 def test_explain_says_where_the_ranks_wait_and_torchs_analyzer_finds_the_same_call(

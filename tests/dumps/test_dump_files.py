@@ -42,7 +42,7 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path: Path, capsys: pytes
     assert explain_dumps(str(tmp_path / "bait_")) == 2
     said = capsys.readouterr().err
     assert not bait.exists()
-    assert f"bait_0 is refused: this pickle names {os.mkdir.__module__}.mkdir" in said
+    assert f"bait_0 was refused, and nothing in it was run: the pickle names {os.mkdir.__module__}.mkdir" in said
     pickle.loads(trap.read_bytes())  # the trap works
     assert bait.is_dir()
 
@@ -59,7 +59,7 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path: Path, capsys: pytes
 def test_nothing_but_data_is_unpickled(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x_0"
     path.write_bytes(data)
-    with pytest.raises(Unreadable, match="x_0 is refused: this pickle names"):
+    with pytest.raises(Unreadable, match="x_0 was refused, and nothing in it was run: the pickle names"):
         read_dump(path)
 
 
@@ -86,13 +86,22 @@ def test_wherever_a_dump_ends_it_is_no_crash(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (b"hello", "is not a dump"),
-        (b'{"version": "3.0", "pg_config": {}}', "has version 3.0 of the format"),
-        (b'{"version": "2.10", "pg_config": {}, "entries": [{}]}', "is damaged: an entry"),
-        (b'{"version": "2.10", "pg_config": {"0": {"ranks": "[0, 999999999999]"}}}', "is damaged: an entry"),
+        (b'{"version": "3.0", "pg_config": {}}', "has format version 3.0"),
+        (b'{"version": "2.10", "pg_config": {}, "entries": [{}]}', "is damaged: torch does not write such an entry"),
+        (
+            b'{"version": "2.10", "pg_config": {"0": {"ranks": "[0, 999999999999]"}}}',
+            "is damaged: torch does not write such an entry",
+        ),
         (b'{"version": "2.10", "pg_config": {"0"', "is truncated"),
         (b"[" * 100_000, "is not a dump"),
-        (b'{"version": "2.10", "pg_config": {"0": {"ranks": "' + b"[" * 100_000 + b'"}}}', "is damaged: an entry"),
-        (pickle.dumps({"version": "2.10", "pg_config": {}, "entries": [None]}), "is damaged: an entry"),
+        (
+            b'{"version": "2.10", "pg_config": {"0": {"ranks": "' + b"[" * 100_000 + b'"}}}',
+            "is damaged: torch does not write such an entry",
+        ),
+        (
+            pickle.dumps({"version": "2.10", "pg_config": {}, "entries": [None]}),
+            "is damaged: torch does not write such an entry",
+        ),
     ],
 )
 def test_foreign_and_damaged_files_are_named(content: bytes, said: str, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ LOGS: dict[str, tuple[list[str], str, str]] = {
         ],
         "rank 0   waited at train.py line 20\n    rank 1   waited at train.py line 18\n"
         "    rank 2   lost the connection at train.py line 20\n"
-        "  These lines are where the ranks waited, not the mistake: another rank made another call",
+        "  The ranks waited on these lines, but the mistake is elsewhere: a rank made another call",
         "fix that line",
     ),
     "others waited at the rendezvous for the rank that torchrun names": (
@@ -259,18 +259,18 @@ WATCHDOGS = {
     "the rank that is behind the others": (
         [*watchdog(0, 5), *watchdog(1, 5), *watchdog(3, 5), dump_signal(2, 4)],
         "    ranks 0, 1 and 3   timed out in all_reduce of 4 elements, collective 5, after 600 seconds\n"
-        "    rank 2   logged no timeout; its last collective was number 4",
+        "    rank 2   logged no timeout; its last collective was 4",
         "Rank 2 has not called it.",
     ),
     "other calls": (
         [*watchdog(0, 5), *watchdog(1, 5, "BROADCAST"), *watchdog(2, 5)],
-        "Mismatched collectives: ranks 0 and 2 all_reduce",
-        "rank 1 broadcast",
+        "Mismatched collectives: ranks 0 and 2 called all_reduce",
+        "rank 1 called broadcast",
     ),
     "other sizes": (
         [*watchdog(0, 5), *watchdog(1, 5, elements=3)],
-        "Shape mismatch in this all_reduce: rank 0 [4]",
-        "rank 1 [3]",
+        "Shape mismatch in this all_reduce: rank 0 passed [4]",
+        "rank 1 passed [3]",
     ),
     "the same call on all ranks": (
         [*watchdog(0, 7), *watchdog(1, 7)],

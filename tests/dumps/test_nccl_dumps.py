@@ -55,10 +55,10 @@ def another_dtype(ranks: list[Rank]) -> None:
 
 # what torch's analyzer prints for each, and what ours must say
 SAID: dict[Callable[[list[Rank]], None], tuple[str, tuple[str, ...]]] = {
-    one_is_missing: ("missing ranks: {2}", ("Rank 2 has not called it.", "call 7; rank 2 made only 6.")),
-    another_call: ("COLLECTIVE_TYPE_MISMATCH", ("Mismatched collectives: rank 0 broadcast (train.py line 21)",)),
-    another_shape: ("SIZE_OR_SYNTAX_MISMATCH", ("Shape mismatch", "ranks 0, 1 and 2 [4] float32, rank 3 [3] float32")),
-    another_dtype: ("COLLECTIVE_DTYPE_MISMATCH", ("Dtype mismatch", "rank 3 [4] int64")),
+    one_is_missing: ("missing ranks: {2}", ("Rank 2 has not called it.", "collective 7, but rank 2 called only 6.")),
+    another_call: ("COLLECTIVE_TYPE_MISMATCH", ("Mismatched collectives: rank 0 called broadcast (train.py line 21)",)),
+    another_shape: ("SIZE_OR_SYNTAX_MISMATCH", ("Shape mismatch", "rank 3 passed [3] float32")),
+    another_dtype: ("COLLECTIVE_DTYPE_MISMATCH", ("Dtype mismatch", "rank 3 passed [4] int64")),
 }
 
 
@@ -80,7 +80,7 @@ def test_what_torchs_analyzer_finds_is_said_with_the_ranks_and_the_lines(
 def test_healthy_dumps_say_that_nothing_hangs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_all(steps(world(4)), tmp_path)
     assert explain_dumps(str(tmp_path)) == 0
-    assert capsys.readouterr().out.startswith("Nothing hangs: the calls of 4 ranks match")
+    assert capsys.readouterr().out.startswith("No hang: the calls of 4 ranks match")
 
 
 def test_a_rank_that_called_a_moment_ago_is_only_late(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_calls_that_a_ring_buffer_lost_are_no_fault(lost: int, tmp_path: Path) -
     one_is_missing(ranks)
     message = found(write_all(ranks, tmp_path))[1]
     assert "Rank 2 has not called it." in message
-    assert "in collective call 21; rank 2 made only 20" in message
+    assert "in collective 21, but rank 2 called only 20" in message
 
 
 def test_a_group_whose_calls_are_lost_on_a_rank_is_no_fault(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_ranks_without_a_dump_are_named_but_not_called_absent(dumps: int, who: s
     finding, message = found(write_all(ranks[:dumps], tmp_path))
     assert finding.verdict is Verdict.HANG
     assert f"{who}   left no dump" in message
-    assert f"{who[1:]} left no dump: {they} may have died, or may never have called it." in message
-    assert f"Next: look at the log of {who}" in message
+    assert f"{who[1:]} left no dump: {they} may have died or never called it." in message
+    assert f"Next: look for an exception or a signal in the log of {who}" in message
 
 
 def test_where_a_rank_left_no_dump_nothing_is_certain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,8 +139,8 @@ def test_where_a_rank_left_no_dump_nothing_is_certain(tmp_path: Path, capsys: py
     assert explain_dumps(str(write_all(steps(world(4))[:3], tmp_path))) == 2
     said = capsys.readouterr().out
     assert "The other calls match, but rank 3 left no dump." in said
-    assert "Next: look at the log of rank 3" in said
-    assert "Nothing hangs" not in said
+    assert "Next: look for an exception or a signal in the log of rank 3" in said
+    assert "No hang" not in said
 
 
 def test_a_rank_that_is_known_to_be_absent_comes_before_one_without_a_dump(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_the_last_rank_is_missed_in_dumps_of_gloo_too(tmp_path: Path) -> None:
     as_of_gloo(ranks)
     message = found(write_all(ranks[:3], tmp_path))[1]
     assert "rank 3   left no dump" in message
-    assert "Next: look at the log of rank 3" in message
+    assert "Next: look for an exception or a signal in the log of rank 3" in message
 
 
 def test_calls_of_two_groups_in_another_order_are_a_deadlock(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_calls_that_all_made_and_that_do_not_end_point_at_the_gpu(tmp_path: Path
     wait_in(ranks)
     finding, message = found(write_all(ranks, tmp_path))
     assert finding.verdict is Verdict.HANG
-    assert "All ranks of the group called all_reduce of float32 [4], the calls match" in message
+    assert "All ranks of the group called all_reduce of float32 [4], and their calls match" in message
     assert "Not the cause: 6 earlier collectives match" in message
 
 
@@ -284,7 +284,7 @@ def test_a_picture_that_cannot_be_written_is_no_traceback(tmp_path: Path, capsys
     place = str(write_all(steps(world(2)), tmp_path))
     assert explain_dumps(place, timeline=str(tmp_path / "out.gif")) == 2
     assert explain_dumps(place, trace=str(tmp_path / "no folder" / "out.json")) == 2
-    assert capsys.readouterr().err.count("the picture or trace was not written") == 2
+    assert capsys.readouterr().err.count("the timeline or trace was not written") == 2
 
 
 def test_of_very_many_calls_the_first_mismatch_or_the_missing_rank_is_found(
@@ -293,7 +293,7 @@ def test_of_very_many_calls_the_first_mismatch_or_the_missing_rank_is_found(
     monkeypatch.setattr("ddp_lessons.dumps.aligned_calls.MOST_CALLS", 100)
     ranks = steps(world(4), 500)
     one_is_missing(ranks)
-    assert "in collective call 1001; rank 2 made only 1000" in found(write_all(ranks, tmp_path))[1]
+    assert "in collective 1001, but rank 2 called only 1000" in found(write_all(ranks, tmp_path))[1]
 
     ranks = world(4)
     ranks[0].call("all_gather", line=15)
@@ -301,7 +301,7 @@ def test_of_very_many_calls_the_first_mismatch_or_the_missing_rank_is_found(
         rank.call("all_reduce", line=16)
     finding, message = found(write_all(steps(ranks, 500), tmp_path))
     assert finding.verdict is Verdict.MISMATCH
-    assert "rank 0 all_gather (train.py line 15)" in message
+    assert "rank 0 called all_gather (train.py line 15)" in message
 
 
 def test_dumps_of_only_the_active_calls_name_the_missing_rank(tmp_path: Path) -> None:
@@ -347,4 +347,4 @@ def test_a_batch_of_collectives_counts_as_one_wherever_the_ring_buffer_cuts_it(l
     ranks[1].lose(lost)
     assert found(write_all(ranks, tmp_path))[0].verdict is Verdict.NOTHING
     one_is_missing(ranks)
-    assert "in collective call 8; rank 2 made only 7" in found(write_all(ranks, tmp_path))[1]
+    assert "in collective 8, but rank 2 called only 7" in found(write_all(ranks, tmp_path))[1]

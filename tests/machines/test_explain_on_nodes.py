@@ -124,7 +124,7 @@ def test_the_node_s_own_files_are_run(by_ssh: dict[str, str], tmp_path: Path) ->
     [
         (["--on", "machine0,machine1", "nowhere.py"], "no such script on machine0 and machine1: {folder}/nowhere.py\n"),
         (["--on", "machine0,elsewhere", "train.py"], "elsewhere can't start ranks: ssh: Could not resolve"),
-        (["--on", "slurm", "train.py"], "Next: request nodes with `salloc --nodes=2`"),
+        (["--on", "slurm", "train.py"], "Next: run it in a job that you start with `salloc --nodes=2`"),
     ],
 )
 def test_what_cannot_start_is_a_sentence(by_ssh: dict[str, str], tmp_path: Path, words: list[str], said: str) -> None:

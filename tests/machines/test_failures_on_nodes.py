@@ -82,7 +82,7 @@ def test_so_it_is_over_ssh_and_in_a_slurm(kind: str) -> None:
 @nightly
 @pytest.mark.parametrize(
     ("generation", "why"),
-    [(0, "the process that forks ranks has ended"), (1, "its command ended with status -9")],
+    [(0, "the process that forks ranks has ended"), (1, "its command exited with status -9")],
 )
 def test_what_started_the_ranks_there_is_named_if_it_dies_and_the_next_launch_starts_another(
     machines: Machines, generation: int, why: str

@@ -104,10 +104,10 @@ class NeverAsked:
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        (lambda: launch(where, 513, on=NeverAsked()), "at most 512 ranks start on nodes"),
+        (lambda: launch(where, 513, on=NeverAsked()), "at most 512 ranks can start on nodes"),
         (lambda: launch(where, 2, on=Hosts), "on must be nodes"),  # type: ignore[arg-type]
-        (lambda: Hosts("a", "a"), "each once"),
-        (lambda: Hosts("-oProxyCommand=x"), "is no name of a machine"),
+        (lambda: Hosts("a", "a"), "name of each machine once"),
+        (lambda: Hosts("-oProxyCommand=x"), "is not the name of a machine"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_nodes_are_requested(wrong: Callable[[], object], what: str) -> None:
@@ -130,7 +130,9 @@ def test_what_a_node_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         about.parent.mkdir()
         about.write_text("Name: torch\nVersion: 1.9.0\n")
         monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
-        with pytest.raises(NodeLost, match=rf"machine0 has torch 1\.9\.0, and this notebook {torch.__version__[:3]}"):
+        with pytest.raises(
+            NodeLost, match=rf"machine0 has torch 1\.9\.0, but this notebook has {torch.__version__[:3]}"
+        ):
             launch(where, 1, on=machines)
 
 
@@ -146,7 +148,7 @@ def by_ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     [
         (sys.executable, "ssh -oBatchMode=yes -oPubkeyAuthentication=no {host}", "Permission denied"),
         ("/nowhere/python", "ssh {host}", "/nowhere/python: "),
-        ("/bin/false", "ssh {host}", "its command ended with status 1"),
+        ("/bin/false", "ssh {host}", "its command exited with status 1"),
     ],
     ids=["no key", "no Python", "nothing"],
 )

@@ -106,11 +106,11 @@ def test_a_machine_that_was_cut_off_or_switched_off_reaches_the_others_again_in_
 
 
 def test_wrong_numbers_and_missing_commands_are_named(three: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="there is no machine 5: they are numbered from 0 to 2"):
+    with pytest.raises(ValueError, match="there is no machine 5: machines are numbered from 0 to 2"):
         three.cut(5)
-    with pytest.raises(ValueError, match="1 to 16 machines, not 17"):
+    with pytest.raises(ValueError, match="from 1 to 16, not 17"):
         Machines(17)
     monkeypatch.setattr(namespaces, "_why_not", namespaces._why_not.__wrapped__)  # forget that this machine can
     monkeypatch.setattr(namespaces, "_NEEDED", {"ip-of-nobody": "iproute2"})
-    with pytest.raises(NotHere, match="no ip-of-nobody; on Debian and Ubuntu: apt-get install iproute2"):
+    with pytest.raises(NotHere, match="no ip-of-nobody; on Debian and Ubuntu, run `apt-get install iproute2`"):
         Machines(2).__enter__()

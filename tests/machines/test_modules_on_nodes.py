@@ -100,8 +100,8 @@ def test_an_error_in_a_module_names_its_line_as_here(nodes: Machines) -> None:
 @pytest.mark.parametrize(
     ("name", "raised", "step"),
     [
-        ("numbers.txt", "FileNotFoundError", "pass the data as an argument of launch"),
-        ("compiled_of_test", "ModuleNotFoundError", "install it on machine0, too. Only Python files"),
+        ("numbers.txt", "FileNotFoundError", "pass the data as an argument to launch"),
+        ("compiled_of_test", "ModuleNotFoundError", "install it on machine0, too: only Python files"),
     ],
 )
 def test_what_did_not_travel_is_explained(nodes: Machines, name: str, raised: str, step: str) -> None:

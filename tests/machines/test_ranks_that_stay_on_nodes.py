@@ -128,7 +128,7 @@ def test_cells_say_there_what_they_say_here(sessions: tuple[NotebookSession, Not
     here, there = sessions
     assert said(here.run("%%ranks 3\nrank")) == said(there.run("%%ranks 3 --on cluster\nrank"))
     moved = here.run("%%ranks 3 --on cluster\nrank")
-    assert "there are ranks already; stop them with `%ranks stop`" in moved.stream + moved.error
+    assert "ranks are already running. Next: stop them with `%ranks stop`" in moved.stream + moved.error
     for source in CELLS:
         assert said(there.run(source)) == said(here.run(source)), source
 
@@ -157,11 +157,11 @@ def test_a_node_that_is_lost_during_a_cell_is_a_sentence_and_restart_brings_the_
         error = session.finish(request, whenever=lambda cell: "begun" in cell.text and power_off()).error
         connection = f"on machine{lost} were lost together with the connection to machine{lost}"
         assert f"ranks {its_ranks} of 4 {connection}" in error
-        assert f"Next: check whether machine{lost} is up and its network works, then run %ranks restart." in error
+        assert f"Next: check whether machine{lost} is up and reachable, then run %ranks restart." in error
         assert "All ranks were stopped, and their variables are lost: a group needs all its nodes." in error
         again = session.run("%%ranks\nx")
         assert again.error_name == "NoRanks"
-        assert "Next: %ranks restart starts new ones" in again.error
+        assert "Next: start new ones with %ranks restart" in again.error
         assert session.run("%ranks restart").error.startswith(f"NodeLost: machine{lost} can't start ranks: ")
         machines.power_on(lost)
         # unlike a real one, it has another MAC address now

@@ -125,7 +125,7 @@ def test_a_recording_is_of_all_that_is_used_without_comments(record: Any, old: s
     changed = defined(CELL.replace(old, new))
     if is_same:
         assert attempt(changed, Somewhere(2, "no ip")).recorded
-    with pytest.raises(NotHere, match=r"\(no ip\), and you changed it, or something that it uses"):
+    with pytest.raises(NotHere, match=r"\(no ip\), and there is no recording of your version: you changed it"):
         attempt(changed, Somewhere(3 if is_same else 2, "no ip"))
 
 

@@ -137,7 +137,7 @@ def test_one_job_with_the_options_of_salloc_is_held_for_all_launches_of_the_bloc
         assert queue(site) == [job]
         forgotten = Workers(2, on=cluster)
     assert is_empty_soon(site)
-    with pytest.raises(NodeLost, match="the nodes were given back"):
+    with pytest.raises(NodeLost, match="the nodes were released"):
         forgotten.run(node_of)
 
 
@@ -159,9 +159,9 @@ def test_without_a_block_the_job_ends_with_close_or_with_the_object_or_the_progr
 def test_what_slurm_refuses_is_said_in_its_own_words(site: SlurmOnMachines) -> None:
     with pytest.raises(RuntimeError) as by_hand:
         site.run("salloc --partition=nope true")
-    with pytest.raises(NodeLost, match=r"Slurm gives no nodes: .*\n  Next: ") as refused:
+    with pytest.raises(NodeLost, match=r"Slurm allocated no nodes: .*\n  Next: ") as refused:
         allocate(site, partition="nope").commands()
-    assert str(refused.value).splitlines()[0].removeprefix("Slurm gives no nodes: ") in str(by_hand.value)
+    assert str(refused.value).splitlines()[0].removeprefix("Slurm allocated no nodes: ") in str(by_hand.value)
 
 
 def test_the_cell_says_that_it_waits_and_the_stop_button_takes_it_out_of_the_queue(site: SlurmOnMachines) -> None:
@@ -175,7 +175,7 @@ def test_the_cell_says_that_it_waits_and_the_stop_button_takes_it_out_of_the_que
         cell = notebook.finish(notebook.begin("cluster.__enter__()"), whenever=stop_when_it_waits)
         said = [data["text/plain"] for _, data in cell.updates if data]
         assert re.fullmatch(r"salloc: job \d+ queued and waiting for resources … \d+ s", said[-1])
-        assert cell.error.startswith("KeyboardInterrupt: you stopped waiting for nodes, so the request was cancelled")
+        assert cell.error.startswith("KeyboardInterrupt: you stopped waiting for nodes, so the request was canceled")
         assert eventually(lambda: not queue(site, "--states=PENDING"))
         with Program(f"{prefix_of(site)}\ncluster.commands()") as other:
             assert eventually(lambda: len(queue(site, "--states=PENDING")) == 1)
@@ -263,5 +263,5 @@ def test_explain_in_a_job_runs_on_the_nodes_of_the_job(site: SlurmOnMachines, tm
 def test_srun_of_explain_is_refused_once(site: SlurmOnMachines) -> None:
     done = in_a_job(site, "srun", "--ntasks=2", *EXPLAIN, f"{PROJECT}/scripts/many_machines.py")
     assert done.returncode == 2
-    assert done.stderr.count("explain cannot start: srun has started it in each of several tasks") == 1
+    assert done.stderr.count("explain cannot start: srun has started it in several tasks") == 1
     assert "explain --on slurm --nproc-per-node N SCRIPT` starts N ranks on each node." in done.stderr

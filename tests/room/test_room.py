@@ -198,7 +198,7 @@ def test_a_kernel_launches_ranks_within_the_limits(room: Room) -> None:
     place, token = room.links[0]
     assert result_of(place, token, LAUNCH.format(ranks=3)) == "[0, 10, 20]"
     refusal = result_of(place, token, LAUNCH.format(ranks=4))
-    assert "the instructor of this machine allows each learner at most 3 ranks in a launch; use 3 or fewer" in refusal
+    assert "your instructor allows at most 3 ranks in a launch on this machine; use 3 or fewer" in refusal
 
 
 WHO_READS = """

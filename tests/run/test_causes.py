@@ -67,8 +67,8 @@ def skips_what_fits(rank: int, world_size: int) -> None:
 @pytest.mark.parametrize(
     ("function", "rank_0", "rank_1", "begins"),
     [  # the lines of the ranks count from the `def`
-        (leaves_the_loop, 4, 6, "Mismatched collectives: rank 0 all_reduce of float32 [5]"),
-        (skips_what_fits, 3, 4, "In collective call 1, the ranks are on different lines"),
+        (leaves_the_loop, 4, 6, "Mismatched collectives: rank 0 called all_reduce of float32 [5]"),
+        (skips_what_fits, 3, 4, "The ranks call collective 1 on different lines"),
     ],
 )
 def test_the_call_at_which_they_differ_is_named(function: Any, rank_0: int, rank_1: int, begins: str) -> None:
@@ -123,7 +123,7 @@ def test_ranks_that_join_at_different_places_are_named(tmp_path: Path) -> None:
         place = f"file://{tmp_path}/of rank {rank}"
         dist.init_process_group("gloo", init_method=place, rank=rank, world_size=world_size)
 
-    assert "Rendezvous mismatch in init_process_group: rank 0 at " in message_of(function, join=False)
+    assert "Rendezvous mismatch in init_process_group: rank 0 tried to join at " in message_of(function, join=False)
 
 
 # --- torch names a group after how many its rank has made, and only its members meet, by that name --------------------
@@ -156,8 +156,8 @@ def one_after_another_group(rank: int, world_size: int) -> float:
 @pytest.mark.parametrize(
     ("function", "world_size", "told"),
     [
-        (pairs_of_one_name, 4, r"ranks 0 and 1 \[0, 1\], ranks 2 and 3 \[2, 3\]"),
-        (one_after_another_group, 2, r"rank 0 \[1\] .*, rank 1 \[0, 1\]"),
+        (pairs_of_one_name, 4, r"ranks 0 and 1 passed \[0, 1\], ranks 2 and 3 passed \[2, 3\]"),
+        (one_after_another_group, 2, r"rank 0 passed \[1\] .*, rank 1 passed \[0, 1\]"),
     ],
 )
 def test_groups_that_would_meet_by_luck_are_named(function: Any, world_size: int, told: str) -> None:

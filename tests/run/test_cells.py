@@ -349,7 +349,11 @@ def test_launch_may_stand_in_many_places(kernel: NotebookSession, source: str) -
     [
         ("launch(lambda rank, size: dist.init_process_group('gloo'))", "join=False", "cell line 2"),
         ("launch(lambda rank, size: lock.locked())", "the variable lock, a lock.*; create it inside", "line 2"),
-        ("def inner(rank, size):\n    launch(add)\nlaunch(inner)", "launch was called inside a rank", "cell line 3"),
+        (
+            "def inner(rank, size):\n    launch(add)\nlaunch(inner)",
+            "launch cannot be called inside a rank",
+            "cell line 3",
+        ),
     ],
 )
 def test_a_refused_call_is_one_sentence_with_the_line_of_the_cell(

@@ -140,9 +140,9 @@ def test_where_nobody_can_answer_it_is_an_error_with_a_next_step(kernel: Noteboo
         return kernel.finish(kernel.begin(source, allow_stdin=False)).error
 
     stopped = deaf("def stop(rank, size):\n    breakpoint()\n\nlaunch(stop, 2)")
-    assert "both ranks raised RuntimeError: breakpoint() cannot ask what to do: this notebook runs without" in stopped
-    assert "Next: remove breakpoint(), or run this where a person can answer" in stopped
-    assert "debug=True needs a person who answers, but this notebook" in deaf("launch(print, 2, debug=True)")
+    assert "both ranks raised RuntimeError: breakpoint() cannot open a prompt: this notebook runs without" in stopped
+    assert "Next: remove breakpoint(), or run this where you can type an answer" in stopped
+    assert "debug=True needs a prompt that you can answer, but this notebook" in deaf("launch(print, 2, debug=True)")
 
 
 @nightly

@@ -89,7 +89,7 @@ def test_a_script_that_goes_well_is_left_alone(tmp_path: Path) -> None:
 SAID = {
     "shapes": [
         "was killed by SIGABRT",
-        "Shape mismatch in this all_gather: rank 0 [900] float32, rank 1 [1000] float32 (train.py line 17).",
+        "Shape mismatch in this all_gather: rank 0 passed [900] float32, rank 1 passed [1000] float32 (",
     ],
     "uneven": [
         "waits in all_reduce of float32 [2] (train.py line 20:",
@@ -114,7 +114,7 @@ def test_nothing_is_left_of_ranks_that_did_not_join_within_the_limit(tmp_path: P
         tmp_path, "import time; time.sleep(1000)", options=("--nproc-per-node", "2", "--timeout", "0.5")
     )
     assert status == 1  # and it came back: a process that is left would hold what it prints into
-    assert "0 of all ranks joined a process group within 0.5 seconds" in told
+    assert "no rank joined a process group within 0.5 seconds" in told
 
 
 def by_itself(folder: Path, *how_and_worlds: str) -> tuple[int, list[str], str]:
@@ -126,7 +126,7 @@ def by_itself(folder: Path, *how_and_worlds: str) -> tuple[int, list[str], str]:
 def test_of_ranks_that_a_script_starts_by_itself_those_that_hang_are_explained(tmp_path: Path, how: str) -> None:
     status, printed, told = by_itself(tmp_path, how, "is well", "hangs")
     assert (status, printed) == (1, ["rank 0 of world 0", "rank 1 of world 0"])
-    assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
+    assert "Deadlock: ranks 0 and 1 each wait for the other to send." in told
 
 
 @pytest.mark.parametrize(("how", "expected"), by_day([("ends", 3), ("is interrupted", 128 + signal.SIGTERM)], 1))

@@ -281,7 +281,7 @@ def test_ranks_that_do_not_even_start_are_told_so(monkeypatch: pytest.MonkeyPatc
         "timeout, both ranks did not start within 0.01 seconds",
         "    rank 0   is starting",
         "    rank 1   is starting",
-        "  Next: launch again with fewer ranks, and look whether this machine is busy or out of memory (`top`).",
+        "  Next: launch again with fewer ranks, and check with `top` whether this machine is busy or out of memory.",
     ]
 
 

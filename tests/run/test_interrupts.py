@@ -131,7 +131,7 @@ def test_in_a_terminal_ctrl_c_stops_the_ranks_and_the_program_says_where_they_we
 def test_a_training_that_is_stopped_keeps_its_curves_and_what_was_told(kernel: NotebookSession, bell: Doorbell) -> None:
     call = "launch(run, 3, live=lambda results: [one.numbers for told in results.told for one in told])"
     cell = stopped(kernel, bell, "__import__('ddp_lessons').tell(loss=rank)", "time.sleep(1000)", call=call)
-    assert "  What they logged with tell() is in sys.last_value.results." in cell.error.splitlines()
+    assert "  The values that they logged with tell() are in sys.last_value.results." in cell.error.splitlines()
     losses = "[{'loss': 0.0}, {'loss': 1.0}, {'loss': 2.0}]"
     assert [data["text/plain"] for _, data in cell.updates if "loss" in data.get("text/plain", "")][-1] == losses
     told = kernel.run("import sys; [one.numbers for told in sys.last_value.results.told for one in told]")

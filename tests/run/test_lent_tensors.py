@@ -89,7 +89,9 @@ def test_a_send_that_was_let_go_is_named_whatever_became_of_its_tensor() -> None
             store.wait(["let go"])
             dist.recv(tensor, 0)
 
-    with pytest.raises(WorkersStuck, match=r"isend of rank 0 \(.*\) was dropped before the send completed") as stuck:
+    with pytest.raises(
+        WorkersStuck, match=r"rank 0 dropped the Work handle of its isend \(.*\) before the send completed"
+    ) as stuck:
         launch(change, 2, quiet=True)
     (isend,) = stuck.value.results.events.of(0)
     assert (isend.waited, isend.end, isend.remark) == (None, None, "let go")

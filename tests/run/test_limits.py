@@ -64,7 +64,7 @@ def test_a_limit_that_cannot_be_read_is_named(which: str, text: str, monkeypatch
 def test_more_ranks_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES["ranks"], "3")
     assert list(launch(add_up, 3, quiet=True)) == [3.0] * 3
-    sentence = "world_size is 4, but the instructor of this machine allows each learner at most 3 ranks in a launch"
+    sentence = "world_size is 4, but your instructor allows at most 3 ranks in a launch on this machine"
     for begin in (lambda: launch(add_up, 4), lambda: Workers(4)):
         with pytest.raises(ValueError, match=rf"{sentence}; use 3 or fewer"):
             begin()
@@ -74,7 +74,7 @@ def test_more_ranks_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_cells_on_ranks_begin_with_as_many_as_are_allowed() -> None:
     with NotebookSession({NAMES["ranks"]: "2"}) as kernel:
         kernel.run("%load_ext ddp_lessons")
-        assert "allows each learner at most 2 ranks" in kernel.run("%%ranks 4\nrank").stream
+        assert "allows at most 2 ranks" in kernel.run("%%ranks 4\nrank").stream
         kernel.run("%%ranks\nx = rank * 10")
         assert kernel.run("ranks['x']").value == "[0, 10]"
 
@@ -86,8 +86,8 @@ def test_more_memory_than_allowed_is_refused_in_the_rank(function: Any, monkeypa
     with pytest.raises(WorkerFailed) as caught:
         launch(function, 2, quiet=True)
     assert str(caught.value).splitlines()[-1] == (
-        "  Next: use smaller tensors or batches: the limit on this machine, set by the instructor, is 200 MB per "
-        "rank, not counting Python and torch."
+        "  Next: use smaller tensors or batches: your instructor has limited each rank on this machine to "
+        "200 MB, not counting Python and torch."
     )
 
 

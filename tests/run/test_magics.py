@@ -50,10 +50,10 @@ def test_some_of_them(kernel: NotebookSession, who: str, asked: list[int]) -> No
 @pytest.mark.parametrize(
     ("cell", "sentence"),
     [
-        ("%%ranks 5\n1", "there are 3 ranks already, not 5"),
-        ("%%ranks 5,\n1", "must select from the ranks 0 to 2"),
+        ("%%ranks 5\n1", "3 ranks are running, not 5"),
+        ("%%ranks 5,\n1", "must select from ranks 0 to 2"),
         ("%%ranks all\n1", "'all' is not a list of ranks"),
-        ("%%ranks --timeout 0\n1", "a number of seconds greater than 0"),
+        ("%%ranks --timeout 0\n1", "a positive number of seconds"),
         ("%ranks explode", "invalid choice: 'explode'"),
         ("%%ranks\nunknown", 'copy it to the ranks with ranks["unknown"] = unknown'),
         ("import threading\nranks['lock'] = threading.Lock()", 'ranks["lock"] is a lock, which cannot be pickled'),
@@ -83,7 +83,7 @@ def test_variables_and_functions_go_there_and_come_back(kernel: NotebookSession)
 
 def test_a_look_at_what_is_not_there_costs_nothing(kernel: NotebookSession) -> None:
     assert not kernel.run("%%ranks\ngroup = dist.new_group([0, 1, 2])").error
-    told = "ranks 0, 1 and 2 NameError: name 'unknown' is not defined. %ranks status lists"
+    told = "ranks 0, 1 and 2 NameError: name 'unknown' is not defined. Next: list the variables"
     assert told in kernel.run("ranks['unknown']").error
     assert not kernel.run("%%ranks\ndist.barrier(group)").error
 
@@ -129,7 +129,7 @@ def test_status_restart_and_stop(kernel: NotebookSession) -> None:
     assert kernel.run("%ranks restart 2").stream == "rank 0 | no variables yet\nrank 1 | no variables yet\n"
     assert shown(kernel, "%%ranks\nworld_size") == by_rank(2, 2)
     assert "no ranks are running" in kernel.run("%ranks stop").stream
-    assert "no ranks yet: run a cell that begins with %%ranks 4" in kernel.run("ranks['x']").error
+    assert "no ranks are running. To start four, begin a cell with %%ranks 4" in kernel.run("ranks['x']").error
     assert shown(kernel, "%%ranks 3\nworld_size") == by_rank(3, 3, 3)
 
 

@@ -45,7 +45,7 @@ def workers() -> Iterator[Workers]:
         yield workers
 
 
-KEPT = "  The ranks keep their variables, in a new process group."
+KEPT = "  The ranks keep their variables and join a new process group."
 LOST = "  All ranks were restarted, and their variables are lost."
 
 
@@ -111,7 +111,7 @@ def test_an_old_wrapped_model_fails_and_never_meets_a_new_one(workers: Workers) 
     workers.run(use)
     with pytest.raises(WorkerFailed):
         workers.run(all_raise)
-    with pytest.raises(WorkerFailed, match="wrap the model again"):
+    with pytest.raises(WorkerFailed, match="wrap the model or create the group again"):
         workers.run(use)
     assert all_is_right(workers)
 
@@ -129,7 +129,7 @@ def test_some_of_the_ranks_run_alone(workers: Workers) -> None:
     with pytest.raises(WorkersStuck, match=r"rank 1   was not selected") as caught:
         workers.run(lambda rank, world_size: dist.barrier(), only=[0])
     assert "but ranks 1 and 2 were not selected.\n  Next: run it on all ranks" in str(caught.value)
-    with pytest.raises(WorkersStuck, match="If the ranks are only slow"):
+    with pytest.raises(WorkersStuck, match="If they are only slow"):
         workers.run(sleeps, only=[0], timeout_seconds=0.5)
     assert all_is_right(workers)
 

@@ -95,7 +95,7 @@ def test_what_may_still_help_is_given_until_the_time_limit_and_the_hang_is_expla
 
     message = stuck(in_a_thread, 3, timeout_seconds=3)
     assert message.startswith("timeout, ranks 0 and 1 of 3 did not return within 3 seconds\n")
-    assert "Rank 2 returned, maybe without calling it." in message
+    assert "Rank 2 returned, possibly without calling it." in message
 
 
 def with_a_dataloader(rank: int, world_size: int) -> None:

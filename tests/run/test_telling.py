@@ -39,7 +39,7 @@ def test_numbers_and_labels_arrive_by_rank_in_order_and_with_the_times_of_the_ev
     ("call", "words"),
     [
         (lambda: telling(loss="low"), "tell\\(\\) logs numbers, but loss is a str"),
-        (lambda: telling(0.5), r"give a number a name, as in tell\(loss=0.5\)"),
+        (lambda: telling(0.5), r"to name a number, use tell\(loss=0.5\)"),
     ],
 )
 def test_what_is_no_number_is_refused_also_outside_of_a_launch(call: Any, words: str) -> None:

@@ -193,7 +193,9 @@ def test_a_value_that_cannot_travel_is_named_with_its_rank_and_type(words: str) 
 
 
 def test_an_argument_that_cannot_travel_is_named_by_its_place_and_type() -> None:
-    with pytest.raises(TypeError, match=r"argument 2 after world_size is a generator.*cannot be pickled for a rank"):
+    with pytest.raises(
+        TypeError, match=r"argument 2 after world_size is a generator.*cannot be pickled and sent to a rank"
+    ):
         launch(lambda rank, world_size, one, two: None, 2, 1, _generator(), quiet=True)
 
 

@@ -66,11 +66,11 @@ def test_the_command_writes_the_file_and_says_what_must_go_along(
 ) -> None:
     file = notebook.parent / "train.py"
     assert main(["script", str(notebook), "train", "-o", str(file)]) == 0
-    assert file.read_text().startswith('"""Run train of mine.ipynb on every rank.\n\ntorchrun --standalone ')
+    assert file.read_text().startswith('"""Run train from mine.ipynb on every rank.\n\ntorchrun --standalone ')
     assert [path.name for path in notebook.parent.iterdir() if "train" in path.name] == ["train.py"]
     assert capsys.readouterr().out == (
         f"wrote {file}. Start it with: torchrun --standalone --nproc-per-node=2 train.py --epochs=2\n"
-        "It imports helpers from the notebook's folder: keep it in the folder of the script.\n"
+        f"{file} imports helpers from the notebook's folder: keep that module in the script's folder.\n"
     )
 
 
@@ -78,8 +78,8 @@ def test_the_command_says_what_is_left_to_do(notebook: Path, capsys: pytest.Capt
     file = notebook.parent / "gaps.py"
     assert main(["script", str(notebook), "gaps", "-o", str(file)]) == 0
     said = capsys.readouterr().out
-    assert f"{file} has a TODO for `unknown`: write there what only the notebook has.\n" in said
-    assert "Every rank computes `x` itself. Set a seed above what is random.\n" in said
+    assert f"{file} has a TODO for `unknown`: fill in what only the notebook has.\n" in said
+    assert "Every rank computes `x` itself, so set a seed before any random values.\n" in said
 
 
 def test_without_a_file_the_command_prints_the_script(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:

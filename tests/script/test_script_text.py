@@ -197,7 +197,7 @@ def test_a_function_called_main_keeps_its_name() -> None:
 @pytest.mark.parametrize(
     ("cells", "name", "line"),
     [
-        (["x = launch(train, 2)"], "x", "# TODO: this needs `launch`, which only the notebook has; write the value"),
+        (["x = launch(train, 2)"], "x", "# TODO: this needs `launch`, which only the notebook has; fill in its value"),
         (["x = launch(train, 2)"], "x", "# x = launch(train, 2)\n"),
         (["with Workers(2) as w:\n    x = 3"], "x", "# with Workers(2) as w:\n#     x = 3\n"),
         (["x = !ls"], "x", "# TODO: this needs `get_ipython`"),
@@ -228,7 +228,7 @@ def test_what_only_the_notebook_has_becomes_a_todo(cells: list[str], name: str, 
 def test_a_parameter_without_one_value_becomes_a_todo(launches: str) -> None:
     made = script(DIST, "def train(rank, world_size, x):\n    return x", launches)
     assert made.todo == ["x"]
-    assert "    x = None  # TODO: no launch() in a cell passed one fixed value\n" in made.text
+    assert "    x = None  # TODO: no launch() in the notebook passes a fixed value\n" in made.text
     assert not undefined_or_unused(made.text)
 
 

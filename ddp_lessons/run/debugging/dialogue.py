@@ -26,10 +26,10 @@ from ddp_lessons.run.wire.messages import AtPrompt, Command, Raised
 
 _ANOTHER_RANK = re.compile(r"rank (\d+)")
 _HELP = """\
-rank 1        talk to rank 1, if it is stopped
-where all     the line and call of every rank
+rank 1        switch to rank 1, if it is stopped
+where all     show the line and call of every rank
 quit          end the call on all ranks
-All other commands are those of pdb, for one rank:
+All other commands are pdb's, and apply to the current rank:
 """
 
 

@@ -57,7 +57,7 @@ class RankStops:
         if os.getpid() != self._process:
             raise RuntimeError("breakpoint() works only in the rank itself, not in a process that it started")
         if self.task.why_no_prompt:
-            raise RuntimeError(f"breakpoint() cannot ask what to do: {self.task.why_no_prompt}")
+            raise RuntimeError(f"breakpoint() cannot open a prompt: {self.task.why_no_prompt}")
         self._pdb.set_trace(sys._getframe(1))
 
     def _look_back(self, is_over: bool) -> bool:

@@ -16,7 +16,7 @@ from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
 from ddp_lessons.run.diagnosis.wording import DDP, called, name_of, told_by_rank
 
 _SAME_EVERYWHERE = "All ranks of a group must call the same collectives in the same order."
-_DDP_TALKS = "A DistributedDataParallel model communicates with all ranks in forward and backward."
+_DDP_TALKS = "A DistributedDataParallel model communicates with all ranks in its forward and backward passes."
 _GROUPS = (
     "Every rank must call new_group for every group, in the same order, even for groups that it does not belong to."
 )
@@ -80,7 +80,7 @@ def _of_meeting(meeting: Meeting, what: str, events: Events) -> Reason:
     is_of_ddp = [event.call == DDP for event in calls]
     mixes_objects = len({event.call for event in calls}) > 1 and any("object" in event.call for event in calls)
     if what == "operation" or mixes_objects or len(set(is_of_ddp)) > 1:
-        told = told_by_rank({event.rank: f"{name_of(event)} ({event.place})" for event in calls}, "; ")
+        told = told_by_rank({event.rank: f"called {name_of(event)} ({event.place})" for event in calls}, "; ")
         if {*NEW_GROUPS, "init_process_group"} & {event.operation for event in calls}:
             return Reason("order-mismatch", [f"Mismatched calls: {told}.", _GROUPS])
         told = f"Mismatched collectives: {told}."
@@ -90,10 +90,10 @@ def _of_meeting(meeting: Meeting, what: str, events: Events) -> Reason:
             return Reason("ddp-skipped-call" if is_step else "ddp-alone", [told, *skipped, _DDP_TALKS])
         return Reason("skipped-call" if is_repeated else "order-mismatch", [told, *skipped, _SAME_EVERYWHERE])
     if difference is not None and what != "group":
-        told = told_by_rank({event.rank: f"{called(event)} ({event.place})" for event in calls}, "; ")
+        told = told_by_rank({event.rank: f"called {called(event)} ({event.place})" for event in calls}, "; ")
         return Reason("skipped-call", [f"Mismatched collectives: {told}.", *skipped, _SAME_EVERYWHERE])
     if operation == "init_process_group":
-        told = told_by_rank({event.rank: f"world_size={len(event.group_ranks)}" for event in calls})
+        told = told_by_rank({event.rank: f"passed world_size={len(event.group_ranks)}" for event in calls})
         return Reason("world-size-mismatch", [f"World size mismatch: {told}."])
     if what == "group":
         told = _told_with_places(calls, lambda event: str(sorted(event.group_ranks)))
@@ -119,7 +119,7 @@ def _of_meeting(meeting: Meeting, what: str, events: Events) -> Reason:
 def _of_delivery(delivery: Delivery) -> Reason:
     send, recv = delivery.send, delivery.recv
     what = f"rank {send.rank} sends {_tensor(send)} ({send.place}), "
-    what += f"rank {recv.rank} receives into {_tensor(recv)} ({recv.place})"
+    what += f"but rank {recv.rank} receives into {_tensor(recv)} ({recv.place})"
     kind = "Dtype" if clash_of_delivery(delivery) == "dtype" else "Shape"
     return Reason("message-mismatch", [f"{kind} mismatch between send and recv: {what}."], recv.rank)
 
@@ -128,8 +128,8 @@ def _told_with_places(calls: Sequence[Event], what: Callable[[Event], str]) -> s
     """What each rank passed, and on which line: the line only once if it is the same for all."""
     places = {event.place for event in calls}
     if len(places) == 1:
-        return f"{told_by_rank({event.rank: what(event) for event in calls})} ({places.pop()})"
-    return told_by_rank({event.rank: f"{what(event)} ({event.place})" for event in calls})
+        return f"{told_by_rank({event.rank: f'passed {what(event)}' for event in calls})} ({places.pop()})"
+    return told_by_rank({event.rank: f"passed {what(event)} ({event.place})" for event in calls})
 
 
 def _tensor(event: Event) -> str:
@@ -195,7 +195,7 @@ class Difference:
     @property
     def sentence(self) -> str:
         told = told_by_rank({event.rank: f"at {event.place}" for event in self.calls})
-        return f"In collective call {self.number}, the ranks are on different lines: {told}."
+        return f"The ranks call collective {self.number} on different lines: {told}."
 
 
 def first_difference(events: Events, group: str, until: Meeting | None = None) -> Difference | None:

@@ -122,8 +122,8 @@ def _debugged() -> str:
     if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() != "DETAIL":
         return ""
     return (
-        "  (With TORCH_DISTRIBUTED_DEBUG=DETAIL torch itself waits before each call, so launch detects a hang only at "
-        "its timeout. Without it, launch ends as soon as no rank can make progress.)"
+        "  (With TORCH_DISTRIBUTED_DEBUG=DETAIL, torch itself waits before each call, so launch detects a hang only at "
+        "its timeout. Without DETAIL, launch ends as soon as no rank can make progress.)"
     )
 
 
@@ -132,9 +132,10 @@ def _wake(account: Account) -> str:
     silent = [rank for rank, position in account.positions.items() if position.is_silent]
     if not silent:
         return ""
+    are = "is" if len(silent) == 1 else "are"
     return (
-        f"{ranks_named(silent)} did not answer, not even to a signal. Look for a stopped process (SIGSTOP, Ctrl+Z, a "
-        "debugger): `ps -o pid,stat,cmd` shows T. Or this machine is out of memory"
+        f"check whether {ranks_named(silent)}, which did not even respond to a signal, {are} stopped (SIGSTOP, Ctrl+Z, "
+        "a debugger): `ps -o pid,stat,cmd` shows T. If not, this machine may be out of memory"
     )
 
 
@@ -143,11 +144,11 @@ def _of_the_start(account: Account) -> str:
     if account.has_begun:
         return ""
     where = "the nodes are" if any(account.nodes) else "this machine is"
-    return f"launch again with fewer ranks, and look whether {where} busy or out of memory (`top`)"
+    return f"launch again with fewer ranks, and check with `top` whether {where} busy or out of memory"
 
 
 def _of_slow_ranks(account: Account) -> str:
-    return f"look at the lines above. If the ranks are only slow, {_more_time(account)}"
+    return f"see above what the ranks were doing. If they are only slow, {_more_time(account)}"
 
 
 def _more_time(account: Account) -> str:
@@ -329,7 +330,7 @@ def _agree(what: str, ranks: Sequence[int]) -> str:
 def _doing(position: Position, past: bool = False, held: Event | None = None) -> str:
     frame = learners_frame(position.frames)
     if position.is_silent:
-        return "did not answer"
+        return "did not respond"
     if frame is None and _is_in_loader(position.frames):
         return f"{'{was} waiting' if past else 'waits'} for its DataLoader workers"
     if frame is None:

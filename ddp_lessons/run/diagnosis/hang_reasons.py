@@ -78,10 +78,10 @@ def why_without_calls(waits_in: Mapping[int, str], returned: Collection[int]) ->
         return None
     gone = sorted(returned)
     if names & {*POINT_TO_POINT, "isend", "irecv"}:
-        return Reason("no-counterpart", [f"A message needs a send and a recv, and {ranks_named(gone)} returned."])
+        return Reason("no-counterpart", [f"A message needs a send and a recv, but {ranks_named(gone)} returned."])
     what = "init_process_group" if names == {"init_process_group"} else "A collective"
     rule = f"{what} completes only when every rank calls it."
-    return Reason("never-called", [f"{rule} {_subject(gone)} returned, maybe without calling it."])
+    return Reason("never-called", [f"{rule} {_subject(gone)} returned, possibly without calling it."])
 
 
 def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None:
@@ -92,14 +92,14 @@ def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None
             return Reason("duplicate-rank", [sentence], ranks[0])
     joining = {event.rank: event for event in stuck.values() if event.operation == "init_process_group"}
     if len({event.group for event in joining.values()}) > 1:
-        told = told_by_rank({rank: f"at {event.group} ({event.place})" for rank, event in joining.items()})
+        told = told_by_rank({rank: f"tried to join at {one.group} ({one.place})" for rank, one in joining.items()})
         sentence = f"Rendezvous mismatch in init_process_group: {told}."
         return Reason("rendezvous-mismatch", [sentence])
     for event in joining.values():
         if len(event.group_ranks) > events.world_size:
             expected, running = len(event.group_ranks), events.world_size
             sentence = f"World size mismatch: rank {event.rank} joins with world_size={expected}, but only {running} "
-            sentence += f"{'rank runs' if running == 1 else 'ranks run'}."
+            sentence += f"{'rank is' if running == 1 else 'ranks are'} running."
             return Reason("world-size-too-large", [sentence])
     return None
 
@@ -145,8 +145,8 @@ def _has_strayed(event: Event, other: Event) -> bool:
 
 
 def _of_a_send_let_go(send: Event) -> Reason:
-    what = f"{send.call} of rank {send.rank} ({send.place})"
-    sentence = f"Missing wait(): the Work handle of the {what} was dropped before the send completed."
+    what = f"the Work handle of its {send.call} ({send.place})"
+    sentence = f"Missing wait(): rank {send.rank} dropped {what} before the send completed."
     return Reason("dropped-handle", [sentence], send.rank)
 
 
@@ -155,7 +155,7 @@ def _of_tags(recv: Event, sends: Sequence[Event]) -> Reason:
     first = {send.rank: send for send in reversed(sends)}
     sent = [f"rank {n} sends to rank {recv.rank} with tag {first[n].tag} ({first[n].place})" for n in sorted(first)]
     received = f"rank {recv.rank} receives with tag {recv.tag} ({recv.place})"
-    return Reason("tag-mismatch", [f"Tag mismatch: {', '.join(sent)}, and {received}."], recv.rank)
+    return Reason("tag-mismatch", [f"Tag mismatch: {', '.join(sent)}, but {received}."], recv.rank)
 
 
 def _of_groups(event: Event, other: Event) -> Reason:
@@ -178,7 +178,8 @@ def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event], absence: Absence) -
         if gone:
             return _of_those_gone(path[-1], gone, waits, absence)
         if not missing:
-            return Reason("no-counterpart", [f"No rank is left to make the call that completes {called(path[-1])}."])
+            sentence = f"No rank is left to make the call that would complete {called(path[-1])}."
+            return Reason("no-counterpart", [sentence])
         if path[-1].operation == "recv" and path[-1].peer is None:
             return _of_no_sender(path[-1], [stuck[rank] for rank in missing])
         following = stuck[missing[0]]
@@ -202,8 +203,8 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits, absence: Abs
     sentences = [f"{rule} {who}."]
     made = {rank: waits.events.made[rank][event.meeting_point] for rank in gone}
     if any(made.values()) and event.call != DDP:  # a learner does not see the calls that DDP makes
-        told = told_by_rank({rank: f"made {f'only {count}' if count else 'none'}" for rank, count in made.items()})
-        sentences.append(f"Rank {event.rank} is in collective call {waits.numbers[id(event)] + 1}; {told}.")
+        told = told_by_rank({rank: f"called {f'only {count}' if count else 'none'}" for rank, count in made.items()})
+        sentences.append(f"Rank {event.rank} is in collective {waits.numbers[id(event)] + 1}, but {told}.")
         if difference := first_difference(waits.events, event.group):
             return Reason("skipped-earlier", [*sentences, difference.sentence], event.rank)
     places = {(one.file, one.line) for rank in gone for one in waits.events.of(rank)}
@@ -223,7 +224,7 @@ def _first_letter_up(sentence: str) -> str:
 
 def _of_no_sender(recv: Event, others: Sequence[Event]) -> Reason:
     waits = told_by_rank({event.rank: f"in {name_of(event)}" for event in others})
-    sentence = f"Rank {recv.rank} waits for a message from any rank, but every possible sender waits too: {waits}."
+    sentence = f"Rank {recv.rank} waits for a message from any rank, but every possible sender is waiting: {waits}."
     return Reason("no-sender", [sentence], recv.rank)
 
 
@@ -233,14 +234,14 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
     if len(circle) == 2 and len(operations) == 1 and operations <= set(POINT_TO_POINT):
         wanted = "receive" if operations == {"send"} else "send"
         cure = "receive first, or use isend" if wanted == "receive" else "send first"
-        sentence = f"Ranks {listed(sorted(ranks))} each wait for the other to {wanted}: a deadlock."
+        sentence = f"Deadlock: ranks {listed(sorted(ranks))} each wait for the other to {wanted}."
         return Reason("deadlock-of-two", [sentence], blanks={"cure": cure})
     pairs = zip(circle, [*circle[1:], circle[0]], strict=True)
     if len({event.call for event in circle}) == 1:
         told = ", ".join(f"{one.rank} for {other.rank}" for one, other in pairs)
     else:
         told = ", ".join(f"rank {one.rank} in {name_of(one)} for rank {other.rank}" for one, other in pairs)
-    sentences = [f"The ranks wait for each other in a circle ({told}): a deadlock."]
+    sentences = [f"Deadlock: the ranks wait for each other in a circle ({told})."]
     if operations & set(NEW_GROUPS):
         return Reason("deadlock-of-new-groups", [*sentences, _NEW_GROUP])
     if all(event.is_collective for event in circle):
@@ -255,7 +256,7 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
         return Reason("deadlock-of-a-stray-send", sentences, strayed.rank)
     if operations <= set(POINT_TO_POINT):
         return Reason("deadlock-of-messages", sentences)
-    sentences.append("A rank that is blocked in one call cannot reach the other.")
+    sentences.append("While a rank is blocked in one of these calls, it cannot reach its next one.")
     return Reason("deadlock", sentences)
 
 

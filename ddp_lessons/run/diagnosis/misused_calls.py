@@ -28,17 +28,18 @@ def first_misuse(events: Events) -> Reason | None:
     places = places_of(events)
     first = min(misused, key=lambda event: places[id(event)])
     ranks = sorted({event.rank for event in misused if (event.call, event.place) == (first.call, first.place)})
-    what = f"{first.call} of {ranks_named(ranks)} ({first.place})"
+    who, its = ranks_named(ranks).capitalize(), "its" if len(ranks) == 1 else "their"
+    what = f"{its} {first.call} ({first.place})"
     could_be_left = first.operation == "send" or _gets_nothing(first)  # needs no wait(), but must not change
     if first.remark == "changed" and (first.waited is not None or could_be_left):
-        before = " before its wait()" if first.waited is not None else ", and wait() was never called"
-        sentence = f"The tensor of {what} was changed{before}."
+        before = "before calling wait()" if first.waited is not None else "and never called wait()"
+        sentence = f"{who} changed the tensor of {what} {before}."
         return Reason("changed-before-wait", [sentence], first.rank)
     if first.operation == "send":
-        sentence = f"wait() was never called for {what}, and no rank received it."
+        sentence = f"{who} never called wait() for {what}, and no rank received the message."
     else:
-        harm = "its tensor may not be complete" if first.bytes else "it did not make any rank wait"
-        sentence = f"wait() was never called for {what}, so {harm}."
+        harm = "the tensor may be incomplete" if first.bytes else "no rank waited"
+        sentence = f"{who} never called wait() for {what}, so {harm}."
     return Reason("missing-wait", [sentence], first.rank)
 
 

@@ -32,7 +32,7 @@ def why_it_timed_out(events: Events, rank: int) -> Reason | None:
     if reason := why_a_message_is_not_taken(event, events):
         return replace(reason, sentences=[f"{told}.", *reason.sentences])
     if not missing:
-        return Reason("late-call", [f"{told}, and the matching call came too late."], rank)
+        return Reason("late-call", [f"{told}, but the matching call was made too late."], rank)
     what = "call it" if event.is_collective else "make the matching call"
     return Reason("late-call", [f"{told}, but {ranks_named(missing)} did not {what}."], rank)
 
@@ -46,8 +46,8 @@ def why_connections_are_closed(events: Events, rank: int) -> Reason | None:
     timed_out = next((event for event in earlier if _has_timed_out(event)), None)
     if timed_out is None:
         return None
-    wait = f"The wait of rank {timed_out.rank} in {called(timed_out)} ({timed_out.place}) timed out"
-    sentence = f"{wait}{_how_long(timed_out, 'after')}, so gloo closed the connections of that rank."
+    wait = f"Rank {timed_out.rank} timed out in {called(timed_out)} ({timed_out.place})"
+    sentence = f"{wait}{_how_long(timed_out, 'after')}, so gloo closed its connections."
     return Reason("after-a-timeout", [sentence, "Every later call that uses them fails."], timed_out.rank)
 
 

@@ -23,12 +23,12 @@ def of_a_hang(events: Events, waits_for_returned: bool) -> str:
     if not held:
         return ""
     if operations & {*NEW_GROUPS, "init_process_group"}:
-        return f'{_BEGIN} after 30 minutes "wait timeout after 1800000ms".'
+        return f'{_BEGIN} "wait timeout after 1800000ms", after 30 minutes.'
     if waits_for_returned:  # a recv that starts after the exit does not notice it
         or_later = ", or a timeout after 30 minutes" if operations == {"recv"} else ""
         return f"{_BEGIN} {_CLOSED} when a rank exits{or_later} ({_WATCHDOG})."
     what = "send" if operations == {"send"} else "recv"
-    return f'{_BEGIN} after 30 minutes "Timed out waiting 1800000ms for {what} operation to complete" ({_WATCHDOG}).'
+    return f'{_BEGIN} "Timed out waiting 1800000ms for {what} operation to complete", after 30 minutes ({_WATCHDOG}).'
 
 
 def under_explain(message: str) -> str:

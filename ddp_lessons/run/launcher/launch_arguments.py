@@ -24,7 +24,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "world_size": (lambda value: hasattr(value, "__index__"), "an integer, the number of ranks"),
     "timeout_seconds": (
         lambda value: value is None or (isinstance(value, Real) and float(value) > 0),
-        "a number of seconds greater than 0, or None for no limit",
+        "a positive number of seconds, or None for no limit",
     ),
     "backend": (lambda value: value is None or isinstance(value, str), 'a name such as "gloo" or "nccl"'),
     "record": (lambda value: value in (True, False, "values"), 'True, False or "values"'),
@@ -66,11 +66,11 @@ def checked_world_size(world_size: object, on: object = None) -> int:
         raise ValueError(f"world_size must be at least 1, not {size}")
     if size > most:
         where, instead = ("here", "nodes, launch(..., on=...), or torchrun") if on is None else ("on nodes", "torchrun")
-        raise ValueError(f"world_size is {size:,}, but at most {most} ranks start {where}; for more, use {instead}")
+        raise ValueError(f"world_size is {size:,}, but at most {most} ranks can start {where}; for more, use {instead}")
     if size > allowed:
         raise ValueError(
-            f"world_size is {size}, but the instructor of this machine allows each learner at most {allowed} ranks in "
-            f"a launch; use {allowed} or fewer"
+            f"world_size is {size}, but your instructor allows at most {allowed} ranks in a launch on this "
+            f"machine; use {allowed} or fewer"
         )
     return size
 
@@ -80,7 +80,7 @@ def not_asked(only: object, world_size: int) -> frozenset[int]:
     everyone = frozenset(range(world_size))
     asked = everyone if only is None else frozenset(only if isinstance(only, Collection) else [only])
     if not asked or not asked <= everyone:
-        raise ValueError(f"only={only!r} must select from the ranks 0 to {world_size - 1}, as in only=0 or only=[0, 1]")
+        raise ValueError(f"only={only!r} must select from ranks 0 to {world_size - 1}, as in only=0 or only=[0, 1]")
     return everyone - asked
 
 
@@ -125,7 +125,11 @@ def checked_backend(backend: str | None, world_size: int, gpus_there: int | None
     if backend is None:
         return "cpu:gloo,cuda:nccl" if gpus >= world_size else "gloo"
     if "nccl" in _names_in(backend) and gpus < world_size:
-        counted = f"torch sees {gpus} GPUs" if gpus_there is None else f"the nodes have GPUs for {gpus} of them"
+        counted = (
+            f"torch sees {gpus} GPU{'s' * (gpus != 1)}"
+            if gpus_there is None
+            else f"the nodes have GPUs for {gpus} of them"
+        )
         raise ValueError(f'NCCL needs one GPU per rank: {world_size} ranks, but {counted}; use backend="gloo"')
     return backend.lower()
 
@@ -146,4 +150,4 @@ def is_inside_a_rank() -> bool:
 
 def check_not_inside_a_rank() -> None:
     if is_inside_a_rank():
-        raise RuntimeError("launch was called inside a rank, where it can't: call launch in the notebook instead")
+        raise RuntimeError("launch cannot be called inside a rank: call it in the notebook instead")

@@ -37,7 +37,7 @@ def limits() -> Limits:
     Raises:
         ValueError: a limit cannot be read; the message says where it is set.
     """
-    ranks = _strictest("DDP_LESSONS_MOST_RANKS", "an integer, such as 4", int)
+    ranks = _strictest("DDP_LESSONS_MOST_RANKS", "a positive integer, such as 4", int)
     memory = _strictest("DDP_LESSONS_MOST_MEMORY", "an amount with its unit, such as 600 MB or 1.5 GB", _bytes)
     return Limits(min(LARGEST_ON_NODES, ranks or LARGEST_ON_NODES), memory)
 
@@ -50,7 +50,9 @@ def _strictest(name: str, kind: str, read: Callable[[str], int]) -> int | None:
             with contextlib.suppress(ValueError, KeyError, OverflowError):
                 amount = read(text)
             if amount <= 0:
-                raise ValueError(f"{name} is {text!r} in {place}, but must be {kind}: ask your instructor to fix it")
+                raise ValueError(
+                    f"{name} is {text!r} in {place}, but must be {kind}. Next: ask your instructor to fix it"
+                )
             found.append(amount)
     return min(found, default=None)
 

@@ -35,7 +35,7 @@ def short_private_folder(prefix: str, letters: int) -> str:
                 return tempfile.mkdtemp(prefix=prefix, dir=place)
     raise ValueError(
         f"the path of the temporary folder, {tempfile.gettempdir()}, is too long for a Unix socket, and /tmp is not "
-        "writable. Next: set the variable TMPDIR to a folder with a short path"
+        "writable. Next: set the environment variable TMPDIR to a folder with a short path"
     )
 
 

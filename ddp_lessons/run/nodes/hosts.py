@@ -63,9 +63,9 @@ class Hosts:
 
     def __init__(self, *names: str, python: str = sys.executable, through: str = _SSH) -> None:
         if wrong := [name for name in names if not isinstance(name, str) or not name or name.startswith("-")]:
-            raise ValueError(f"{wrong[0]!r} is no name of a machine")
+            raise ValueError(f"{wrong[0]!r} is not the name of a machine")
         if not names or len(set(names)) < len(names):
-            raise ValueError('Hosts needs the names of the machines, each once, such as Hosts("alpha", "beta")')
+            raise ValueError('Hosts needs the name of each machine once, as in Hosts("alpha", "beta")')
         self._names, self._python, self._through = names, python, shlex.split(through)
 
     def __repr__(self) -> str:

@@ -143,7 +143,7 @@ def ready_for_a_call(nodes: Nodes) -> None:
         NodeLost: a node is lost, or all were given back.
     """
     if nodes not in _groups:
-        raise NodeLost("the nodes were given back, and their ranks ended.\n  Next: start new ranks.")
+        raise NodeLost("the nodes were released, which ended their ranks.\n  Next: start new ranks.")
     modules = frozenset((file, os.stat(file).st_mtime_ns) for file in _own_modules())
     for link in _groups[nodes].links:
         link.set_clock()

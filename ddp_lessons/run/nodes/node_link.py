@@ -78,13 +78,14 @@ class NodeLink:
         except (OSError, EOFError):
             raise NodeLost(
                 f"{self.name} can't start ranks: {self._last_words()}\n"
-                f"  Next: run `{self._python} -m ddp_lessons --help` in a terminal, and see what it says."
+                f"  Next: run `{self._python} -m ddp_lessons --help` on that machine, and read its error message."
             ) from None
         for name, here in versions().items():
             if (there := self.hello.versions[name]).split(".")[:2] != here.split(".")[:2]:
                 raise NodeLost(
-                    f"{self.name} has {name} {there}, and this notebook {here}: functions and tensors can't be sent "
-                    f"between them. Next: install the same there, or pass the path of a Python that has it (python=...)"
+                    f"{self.name} has {name} {there}, but this notebook has {here}, so they can't exchange "
+                    f"functions or tensors.\n"
+                    f"  Next: install {name} {here} there, or pass python=... with the path of a Python that has it."
                 )
         ours, theirs = socket.socketpair()
         self._pump = Pump(os.dup(stream.fileno()), os.dup(stream.fileno()), theirs.detach())
@@ -98,7 +99,7 @@ class NodeLink:
                 while (answer := cast(Relayed, self._control.receive()[0])).number != asked.number:
                     pass  # the answer to a request that was interrupted
             except (OSError, EOFError):
-                next_step = f"check whether {self.name} is up and its network works, then launch again."
+                next_step = f"check whether {self.name} is up and reachable, then launch again."
                 raise NodeLost(f"{self.last_words()[0]}.\n  Next: {next_step}") from None
         if answer.refusal:
             raise OSError(f"{self.name}: {answer.refusal}")
@@ -174,8 +175,8 @@ class NodeLink:
             self._process.wait(_SECONDS_TO_END)
             size = os.fstat(self._complaints.fileno()).st_size
             said = os.pread(self._complaints.fileno(), size, 0).decode(errors="replace").strip().splitlines()
-            return said[-1] if said else f"its command ended with status {self._process.returncode}"
-        return f"it has not answered for {SECONDS_OF_SILENCE:.0f} seconds"
+            return said[-1] if said else f"its command exited with status {self._process.returncode}"
+        return f"it has not responded for {SECONDS_OF_SILENCE:.0f} seconds"
 
 
 def _greeting_on(stream: socket.socket) -> Hello:

@@ -120,7 +120,7 @@ class _Job:
         except BaseException as error:
             self.end()
             if isinstance(error, KeyboardInterrupt):
-                raise WaitStopped("you stopped waiting for nodes, so the request was cancelled") from None
+                raise WaitStopped("you stopped waiting for nodes, so the request was canceled") from None
             raise
 
     def _granted(self) -> tuple[str, list[str]]:
@@ -131,9 +131,9 @@ class _Job:
                 said = os.pread(self._said.fileno(), 1 << 20, 0).decode(errors="replace")
                 if granted := _NODES.search(said):
                     return granted[1], granted[2].split()
-                last = (said.strip().splitlines() or ["salloc says nothing"])[-1]
+                last = (said.strip().splitlines() or ["salloc has printed nothing"])[-1]
                 if has_ended:
-                    raise NodeLost(f"Slurm gives no nodes: {last}\n  Next: try the same `salloc` in a terminal.")
+                    raise NodeLost(f"Slurm allocated no nodes: {last}\n  Next: try the same `salloc` in a terminal.")
                 line.show(f"{last} … {time.monotonic() - begin:.0f} s")
                 time.sleep(_TICK_SECONDS)
 

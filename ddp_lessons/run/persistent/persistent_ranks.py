@@ -22,10 +22,10 @@ _numbers = itertools.count(1)
 _UNKNOWN_NAME = re.compile(r"(raised NameError: name '(\w+)' is not defined.*?Next: )", re.S)
 _OF_CELLS = (  # the words of a failed launch, and those for a cell
     (r"launch\(\.\.\., timeout_seconds=([\d.]+)\)", r"%%ranks --timeout \1"),
-    ("as an argument of launch", 'with ranks["name"] = value'),
+    ("as an argument to launch", 'with ranks["name"] = value'),
     ("let the function return instead; launch ends the rank's process", "let the cell run to its end instead"),
     ("then launch again", "then run %ranks restart"),
-    (_UNKNOWN_NAME, r'\1if the notebook has \2, copy it to the ranks with ranks["\2"] = \2; else '),
+    (_UNKNOWN_NAME, r'\1if the notebook has \2, copy it to the ranks with ranks["\2"] = \2; otherwise, '),
 )
 
 
@@ -109,7 +109,7 @@ class StandingRanks:
         found = self._ask(run_cell.get, expression)
         faults = {rank: value.words for rank, value in enumerate(found) if isinstance(value, run_cell.Fault)}
         if faults:
-            raise Refused(f"{told_by_rank(faults, '; ')}. %ranks status lists their variables")
+            raise Refused(f"{told_by_rank(faults, '; ')}. Next: list the variables of each rank with %ranks status")
         return list(found)
 
     def __setitem__(self, name: str, value: object) -> None:
@@ -130,9 +130,11 @@ class StandingRanks:
 
     def _there(self) -> Workers:
         if self._workers is None:
-            raise NoRanks("no ranks yet: run a cell that begins with %%ranks 4")
+            raise NoRanks("no ranks are running. To start four, begin a cell with %%ranks 4")
         if self._workers.why_closed:
-            raise NoRanks(f"the ranks were stopped: {self._workers.why_closed}. Next: %ranks restart starts new ones")
+            raise NoRanks(
+                f"the ranks were stopped: {self._workers.why_closed}. Next: start new ones with %ranks restart"
+            )
         return self._workers
 
 

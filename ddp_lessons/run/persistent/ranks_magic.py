@@ -43,10 +43,10 @@ class RanksMagics(Magics):
         self.matchers = _matchers(self._completions)
 
     @magic_arguments()
-    @argument("who", nargs="*", help="4: on four ranks, which start if there are none yet; 0,2 or 1-3: on some of them")
-    @argument("--on", metavar="NAME", help="the nodes to start on: a variable, as cluster = Hosts('alpha', 'beta')")
-    @argument("--timeout", type=float, metavar="SECONDS", help="time limit of the cell (60)")
-    @argument("--quiet", action="store_true", help="show neither their output nor their values")
+    @argument("who", nargs="*", help="4: on four ranks, which start if none are running; 0,2 or 1-3: on some of them")
+    @argument("--on", metavar="NAME", help="a variable with the nodes to use, as in cluster = Hosts('alpha', 'beta')")
+    @argument("--timeout", type=float, metavar="SECONDS", help="time limit for the cell (default: 60)")
+    @argument("--quiet", action="store_true", help="show neither the output nor the values of the ranks")
     @cell_magic
     def ranks(self, line: str, cell: str) -> None:
         """Run the cell on ranks that keep their variables."""
@@ -86,7 +86,7 @@ class RanksMagics(Magics):
         if is_of_launch and last is self._ranks.failure:
             self._debug(None)
         elif is_of_launch:
-            raise UsageError("the ranks of that launch have ended. Next: launch(..., debug=True) opens the debugger")
+            raise UsageError("the ranks of that launch have ended. Next: use launch(..., debug=True)")
         else:
             self._pythons_debug(line)
 
@@ -96,7 +96,7 @@ class RanksMagics(Magics):
     def _debug(self, rank: int | None) -> None:
         __tracebackhide__ = True
         if reason := why_no_prompt():
-            raise UsageError(f"the debugger cannot ask what to do: {reason}")
+            raise UsageError(f"the debugger cannot open a prompt: {reason}")
         failure = self._ranks.failure
         with _refused_in_a_sentence():
             self._ranks.debug(rank if rank is not None else failure.rank if failure is not None else 0)
@@ -119,10 +119,10 @@ class RanksMagics(Magics):
         there = self._ranks.world_size
         asked = int(who) if who.isdecimal() else 0  # `%%ranks 0` selects rank 0
         if there and on is not None and on is not self._ranks.on:
-            raise UsageError(f"there are ranks already; stop them with `%ranks stop` to start on {on!r}")
+            raise UsageError(f"ranks are already running. Next: stop them with `%ranks stop` to start on {on!r}")
         if there and asked not in (0, there):
             alone = f", or run on rank {who} alone with `%%ranks {who},`" if asked < there else ""
-            raise UsageError(f"there are {there} ranks already, not {who}; restart with `%ranks restart {who}`{alone}")
+            raise UsageError(f"{there} ranks are running, not {who}. Next: restart with `%ranks restart {who}`{alone}")
         some = _some(who) if who and not asked else None
         if not there:
             self._ranks.start(asked or _world_at_first(), on)
@@ -137,7 +137,7 @@ class RanksMagics(Magics):
 
     def _status(self) -> str:
         if not self._ranks.world_size:
-            return "no ranks are running; start four with a cell that begins with %%ranks 4"
+            return "no ranks are running. To start four, begin a cell with %%ranks 4"
         lines = []
         for rank, (names, node) in enumerate(zip(self._ranks.names(), self._ranks.nodes, strict=True)):
             held = ", ".join(f"{name} ({kind})" for name, kind in names.items()) or "no variables yet"

@@ -318,7 +318,7 @@ def start_method(asked: str | None) -> str:
     if asked not in (None, "fork", "spawn"):
         raise ValueError(f'start_method must be "fork", "spawn" or None, not {asked!r}')
     if asked == "fork" and sys.platform != "linux":
-        raise ValueError('start_method="fork" needs Linux: leave it out, and processes are spawned in advance')
+        raise ValueError('start_method="fork" needs Linux. Next: leave it out, and the processes are spawned instead')
     return asked or ("fork" if sys.platform == "linux" else "spawn")
 
 

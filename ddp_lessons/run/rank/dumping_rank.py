@@ -30,7 +30,7 @@ def run_recorded(prefix: str, script: Sequence[str], wait_seconds: float = WAIT_
     """Run a script (its path and arguments) as this rank. Its dump is PREFIX followed by the rank."""
     if "RANK" not in os.environ:
         how = "torchrun ... -m ddp_lessons record --to PREFIX train.py"
-        print(f"record runs one rank of a job; start it as `{how}`", file=sys.stderr)
+        print(f"record runs a single rank of a job. Next: start it with `{how}`", file=sys.stderr)
         return 2
     folder = os.path.dirname(prefix)
     if folder:

@@ -26,7 +26,7 @@ def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
         TypeError: a value is not a number, or the label is not a string.
     """
     if not isinstance(label, str):
-        raise TypeError(f"a label must be a string, not {label!r}; give a number a name, as in tell(loss={label!r})")
+        raise TypeError(f"a label must be a string, not {label!r}; to name a number, use tell(loss={label!r})")
     told = Told(perf_counter(), label, {name: _number(name, value) for name, value in numbers.items()})
     for listen in _listeners:
         with contextlib.suppress(OSError):  # in a child process of the rank, or the notebook has exited

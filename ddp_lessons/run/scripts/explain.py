@@ -72,7 +72,7 @@ def is_refused_in_each_task() -> bool:
         return False
     if os.environ.get("SLURM_PROCID") == "0":
         print(
-            "explain cannot start: srun has started it in each of several tasks, and each sees only its own ranks.\n"
+            "explain cannot start: srun has started it in several tasks, each of which sees only its own ranks.\n"
             "  Next: run it once in the job, without srun: `python -m ddp_lessons explain --on slurm "
             "--nproc-per-node N SCRIPT` starts N ranks on each node.",
             file=sys.stderr,
@@ -116,7 +116,7 @@ class _Vigil:
             say(failed.tell_failure())
         if status and not self.number_of_worlds:
             print(
-                "\nno rank joined a process group; to start the script with torchrun, add --nproc-per-node N",
+                "\nno rank joined a process group\n  Next: if the script needs torchrun, add --nproc-per-node N.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -155,8 +155,8 @@ class _Vigil:
         if self.number_of_worlds and not self.worlds:
             return f"WorkersStuck: timeout, all ranks returned, but the script did not end {within}"
         came, expected = (len(self.worlds[0].channels), self.worlds[0].world_size) if self.worlds else (0, 0)
-        joined = f"{came} of {expected or 'all'} ranks joined a process group"
-        return f"WorkersStuck: timeout, {joined} {within} (which include importing torch)"
+        joined = f"{f'only {came} of {expected} ranks' if expected else 'no rank'} joined a process group"
+        return f"WorkersStuck: timeout, {joined} {within} (including the import of torch)"
 
     def _let_go_who_is_done(self) -> int:
         """Release worlds in which all ranks returned, and return in how many of them calls did not match."""

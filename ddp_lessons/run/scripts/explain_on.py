@@ -53,8 +53,8 @@ def _nodes(place: str, python: str) -> Nodes:
         return Hosts(*place.split(","), python=python)
     if "SLURM_JOB_ID" not in os.environ:
         raise NodeLost(
-            "--on slurm uses the nodes of the job that it runs in, and it runs in none (SLURM_JOB_ID is not set).\n"
-            "  Next: request nodes with `salloc --nodes=2`, and run it there, or in a script for sbatch."
+            "--on slurm needs a Slurm job, whose nodes it uses, but SLURM_JOB_ID is not set.\n"
+            "  Next: run it in a job that you start with `salloc --nodes=2`, or in a script for sbatch."
         )
     return Slurm(python=python)
 
@@ -68,8 +68,8 @@ def _run(nodes: Nodes, file: str, arguments: Sequence[str], ranks_per_node: int,
         if lacking := list(dict.fromkeys(node for node, has in zip(workers.nodes, has_it, strict=True) if not has)):
             raise NodeLost(
                 f"no such script on {joined(lacking)}: {file}\n"
-                "  The nodes run their own file, at the same path as here.\n"
-                "  Next: copy the script there, with the files that it needs, or use a folder that all nodes share."
+                "  Each node runs its own copy, at the same path as here.\n"
+                "  Next: copy the script there, and the files that it needs, or use a folder that all nodes share."
             )
         workers.run(run_on_node, file, list(arguments), ranks_per_node)
     return 0

@@ -159,5 +159,5 @@ def _name_the_culprit(function: Callable[..., Any], args: Sequence[object], erro
         try:
             _Outbound().pack(value)
         except Exception as reason:
-            return f"{found} a {type(value).__name__}, which cannot be pickled for a rank ({reason}){step}"
-    return f"{name} cannot be pickled for a rank ({error})"
+            return f"{found} a {type(value).__name__}, which cannot be pickled and sent to a rank ({reason}){step}"
+    return f"{name} cannot be pickled and sent to a rank ({error})"

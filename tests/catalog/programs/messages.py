@@ -175,7 +175,7 @@ def to_itself(rank: int, world_size: int) -> Tensor:
     return part
 
 
-@mistake(5, "missing-wait", only(0, 1), ["all_reduce("], "wait() was never called", ends="failed", alone="wrong answer")
+@mistake(5, "missing-wait", only(0, 1), ["all_reduce("], "never called wait()", ends="failed", alone="wrong answer")
 def never_waited_for(rank: int, world_size: int) -> float:
     """The mean gradient, begun in the background and used at once."""
     gradient = torch.full((1000,), float(rank))
@@ -184,7 +184,7 @@ def never_waited_for(rank: int, world_size: int) -> float:
     return gradient.mean().item()
 
 
-@mistake(5, "changed-before-wait", only(0), ["isend("], "changed before its wait", ends="failed", alone="wrong answer")
+@mistake(5, "changed-before-wait", only(0), ["isend("], "before calling wait()", ends="failed", alone="wrong answer")
 def changed_before_wait(rank: int, world_size: int) -> Tensor:
     """Rank 0 sends its weights to everybody, and goes on with the next step while they are under way."""
     weights = torch.full((3,), float(rank))
