@@ -81,7 +81,7 @@ def fingerprint(lines: str) -> str:
 
 
 def progress() -> Progress:
-    """Show which exercises you have passed, by lesson. They are recorded in a file on this machine, only for you."""
+    """Show which exercises you have passed, by lesson. The record is a file on this machine and is sent nowhere."""
     return Progress(*recall())
 
 

@@ -41,19 +41,21 @@ def _one_tensor(case: Case) -> int:
 _IN_PAIRS = [
     Mistake(
         _but(point_to_point.swap, lambda right, own, rank: right if rank % 2 else own),
-        "Rank {rank} ends with its own tensor. Every rank must send its own one, so receive into a second buffer.",
+        "Rank {rank} ends up with its own tensor, as if its partner overwrote its own before sending it. Receive "
+        "into a second buffer.",
     ),
     Mistake(
         _but(point_to_point.swap, lambda right, own, rank: own),
-        "Rank {rank} ends with its own tensor. Receive the other rank's into a second buffer, and return that buffer.",
+        "Rank {rank} ends up with its own tensor. Receive the other rank's into a second buffer, and return that "
+        "buffer.",
     ),
 ]
 
 exchange = Exercise(
     """Check `function(tensor)` on two ranks: each returns the tensor of the other.
 
-    Both tensors have the same shape and dtype. In place and None is fine too. Messages only, and each rank sends its
-    tensor once. Every way to avoid the deadlock is right.
+    Both tensors have the same shape and dtype. You may also write the result into `tensor` and return None. Use
+    messages only, and send each tensor once. Any way to avoid the deadlock is accepted.
     """,
     solution=point_to_point.exchange,
     trials=of_every_kind(),
@@ -61,7 +63,8 @@ exchange = Exercise(
     world_sizes=(2,),
     budget=Budget(MESSAGES, _one_tensor, too_much="Send the tensor once."),
     hints={
-        "answer": "Rank {rank} does not end with the other rank's tensor. Send it unchanged. Return it as received."
+        "answer": "Rank {rank} does not end up with the other rank's tensor. Send each tensor unchanged, and return "
+        "it as received."
     },
     mistakes=_IN_PAIRS,
 )
@@ -80,10 +83,11 @@ def _none_from_all(ranks: Sequence[Fields]) -> list[Fields]:
 
 
 swap = Exercise(
-    """Check `function(tensor)`: ranks 0 and 1 are a pair, 2 and 3, and so on, and each returns its partner's tensor.
+    """Check `function(tensor)`: ranks 0 and 1 form a pair, 2 and 3, and so on, and each returns its partner's tensor.
 
-    All tensors have the same shape and dtype. In place and None, on all ranks, is fine too. If the number of ranks is
-    odd, the last one keeps its own tensor and sends nothing. Messages only, and each tensor is sent once.
+    All tensors have the same shape and dtype. All ranks may also write the result into `tensor` and return None. If the
+    number of ranks is odd, the last one keeps its own tensor and sends nothing. Use messages only, and send each tensor
+    once.
     """,
     solution=point_to_point.swap,
     trials=of_every_kind(),
@@ -97,15 +101,15 @@ swap = Exercise(
     ),
     hints={
         "answer without a partner": "Rank {rank} has no partner. Return its own tensor, unchanged.",
-        "answer": "Rank {rank} does not end with its partner's tensor. Swap in pairs: ranks 0 and 1, 2 and 3. Send the "
-        "tensor unchanged, and return the partner's as received.",
+        "answer": "Rank {rank} does not end up with its partner's tensor. Swap in pairs: ranks 0 and 1, 2 and 3. "
+        "Send the tensor unchanged, and return the partner's as received.",
         "returned": "Rank {rank} returns None, but other ranks return a tensor. Return a tensor on all of them.",
     },
     mistakes=[
         *_IN_PAIRS,
         Mistake(
             _but(_gather, lambda given, own, rank: given[rank - 1]),
-            "Each rank ends with the tensor of the rank before it, as in a ring. Swap in pairs: 0 and 1, 2 and 3.",
+            "Each rank ends up with the tensor of the rank before it, as in a ring. Swap in pairs: 0 and 1, 2 and 3.",
         ),
     ],
 )
@@ -129,13 +133,13 @@ def _not_back_to_rank_0(token: Tensor) -> Tensor:
 
 
 pass_the_token = Exercise(
-    """Check `function(token)`: once round the ring, and each rank adds 1.
+    """Check `function(token)`: the token goes once around the ring, and each rank adds 1.
 
-    `token` is a tensor with one integer (int64, shape [1]). Rank 0's is the token; on the other ranks it is only a
-    buffer to receive into. Rank 0 adds 1 and sends the token to rank 1. Every other rank receives it from the previous
-    rank, adds 1 and sends it to the next; the last rank sends it back to rank 0. Rank 0 returns it as received (start +
-    world_size), every other rank as sent (start + rank + 1). In place and None is fine too. Each rank sends exactly one
-    message, and none if it is alone. No collectives.
+    `token` is a tensor with one integer (int64, shape [1]). On rank 0, it is the token; on the other ranks, it is only
+    a buffer to receive into. Rank 0 adds 1 and sends the token to rank 1. Every other rank receives it from the
+    previous rank, adds 1 and sends it to the next; the last rank sends it back to rank 0. Rank 0 returns it as received
+    (start + world_size), every other rank as sent (start + rank + 1). You may also change `token` in place and return
+    None. Each rank sends exactly one message, but a single rank sends none. Collectives are not allowed.
     """,
     solution=point_to_point.pass_the_token,
     trials=[
@@ -153,25 +157,26 @@ pass_the_token = Exercise(
         too_much="On every rank, send the token once, to the next rank.",
     ),
     hints={
-        "answer": "Rank {rank} has a wrong token. Each rank adds 1 and then sends it to the next rank. Return it as it "
-        "was sent, and on rank 0 as it came back."
+        "answer": "Rank {rank} ends up with the wrong token. Each rank adds 1 and sends the token to the next rank. "
+        "Return it as sent or, on rank 0, as received."
     },
     mistakes=[
         Mistake(
             _but(point_to_point.pass_the_token, lambda right, own, rank: right - min(1, rank)),
-            "Rank {rank}'s token is too low by 1. On all ranks, add 1 before the send, and return it as it was sent.",
+            "Rank {rank}'s token is too low by 1. On every rank, add 1 before sending, and return the token as sent.",
         ),
         Mistake(
             _but(point_to_point.pass_the_token, lambda right, own, rank: right - 1),
-            "The token is too low by 1, also on rank 0. Each rank must add 1 once, and before the send.",
+            "The token is too low by 1, even on rank 0. Each rank must add 1 once, before sending.",
         ),
         Mistake(
             _but(point_to_point.pass_the_token, lambda right, own, rank: right if rank else right + 1),
-            "Only rank 0's token is wrong, too high by 1. On each rank, add 1 once, just before the send.",
+            "Only rank 0's token is wrong: it is too high by 1. On each rank, add 1 once, just before sending.",
         ),
         Mistake(
             _not_back_to_rank_0,
-            "Rank 0 ends with its own token plus 1. Add 1 on each rank before the send, and return what comes back.",
+            "Rank 0 ends up with its own token plus 1. Add 1 on each rank before sending, and on rank 0, return what "
+            "comes back.",
         ),
         Mistake(
             _but(_not_back_to_rank_0, lambda sent, own, rank: sent if rank else own + dist.get_world_size()),
@@ -179,17 +184,17 @@ pass_the_token = Exercise(
         ),
         Mistake(
             lambda token: point_to_point.pass_the_token(token.float()).long(),
-            "A float rounds large tokens. Keep the token's dtype, int64.",
+            "Floats round large tokens. Keep the token's dtype, int64.",
         ),
     ],
 )
 
 broadcast_by_hand = Exercise(
-    """Check `function(tensor)`: every rank ends with the tensor of rank 0.
+    """Check `function(tensor)`: every rank ends up with the tensor of rank 0.
 
-    All tensors have the same shape and dtype. Every rank returns rank 0's tensor, or has it in place and returns None.
-    Messages only, in any order: a star, a chain or a tree, whole or in pieces. Each rank may receive the tensor only
-    once, and rank 0 must not receive it. One rank alone returns its tensor.
+    All tensors have the same shape and dtype. Every rank returns rank 0's tensor, or writes it into `tensor` and
+    returns None. Use messages only, in any pattern (a star, a chain or a tree), in one piece or in several. Each rank
+    may receive the tensor only once, and rank 0 must not receive it. A single rank returns its own tensor.
     """,
     solution=collectives_by_hand.broadcast_by_hand,
     parameters=("tensor",),
@@ -202,15 +207,15 @@ broadcast_by_hand = Exercise(
         measured="bytes sent by all ranks together",
         too_much="Send the tensor to each rank once, and not to rank 0.",
     ),
-    hints={"answer": "Rank {rank} does not end with rank 0's tensor. Send all of it, unchanged, to every rank."},
+    hints={"answer": "Rank {rank} does not end up with rank 0's tensor. Send all of it, unchanged, to every rank."},
     mistakes=[
         Mistake(
             _but(collectives_by_hand.broadcast_by_hand, lambda right, own, rank: own),
-            "Rank {rank} ends with its own tensor. Receive rank 0's tensor, and return what was received.",
+            "Rank {rank} ends up with its own tensor. Receive rank 0's tensor, and return it.",
         ),
         Mistake(
             partial(collectives_by_hand.broadcast_by_hand, src=1),
-            "Every rank ends with rank 1's tensor. Send rank 0's tensor.",
+            "Every rank ends up with rank 1's tensor. Send rank 0's tensor.",
         ),
     ],
 )
@@ -226,12 +231,12 @@ def _gathered(program: Program, tensor: Tensor) -> Fields:
 
 
 all_gather_by_hand = Exercise(
-    """Check `function(tensor)`: every rank returns the list of all ranks' tensors, by rank.
+    """Check `function(tensor)`: every rank returns the list of all ranks' tensors, in rank order.
 
-    All tensors have the same shape and dtype. Return a list, a tuple, or one stacked tensor of shape [world_size, ...];
-    leave the given tensor unchanged. Messages only. Each rank has to receive world_size - 1 tensors. All ranks together
-    may send at most 1.5 * world_size * (world_size - 1) of them, so that a gather followed by a broadcast is right too.
-    One rank alone returns a list with its tensor.
+    All tensors have the same shape and dtype. Return a list, a tuple, or one stacked tensor of shape [world_size, ...],
+    and leave the given tensor unchanged. Use messages only. Each rank must receive world_size - 1 tensors, and all
+    ranks together may send at most 1.5 * world_size * (world_size - 1), so a gather followed by a broadcast is
+    accepted, too. A single rank returns a list with its own tensor.
     """,
     solution=_gather,
     trials=of_every_kind(),
@@ -243,11 +248,11 @@ all_gather_by_hand = Exercise(
         too_much="Send each tensor to each other rank once.",
     ),
     hints={
-        "repeated": "Entries of rank {rank}'s list are the same tensor object, as after `[buffer] * world_size`. "
-        "Allocate one buffer per rank.",
-        "answer": "Rank {rank} does not return the tensors of all ranks, by rank. Receive each into its own buffer of "
-        "the same shape and dtype, and put the tensor of rank i at index i.",
-        "given": "The list is right, but the given tensor was changed. Work on a copy.",
+        "repeated": "Several entries of rank {rank}'s list are the same tensor object, as after `[buffer] * "
+        "world_size`. Allocate one buffer per rank.",
+        "answer": "Rank {rank} does not return the tensors of all ranks in rank order. Receive each into its own "
+        "buffer of the same shape and dtype, and put the tensor of rank i at index i.",
+        "given": "The list is correct, but the given tensor has changed. Work on a copy.",
     },
     mistakes=[
         Mistake(
@@ -256,11 +261,13 @@ all_gather_by_hand = Exercise(
         ),
         Mistake(
             _but(_gather, lambda right, own, rank: [one * (source != rank) for source, one in enumerate(right)]),
-            "Entry {rank} of rank {rank}'s list is a buffer of zeros. No message brings its own tensor: copy it there.",
+            "Entry {rank} of rank {rank}'s list is a buffer of zeros. No message carries the rank's own tensor, so "
+            "copy it there.",
         ),
         Mistake(
             _but(_gather, lambda right, own, rank: [own.clone() for _ in right] if rank else right),
-            "Rank {rank}'s list repeats its own tensor. Send every tensor to every rank, and list the received ones.",
+            "Rank {rank}'s list repeats its own tensor. Send every tensor to every rank, and put the received ones "
+            "into the list.",
         ),
     ],
 )
@@ -278,11 +285,11 @@ def _shares(score: float, tensor: Tensor, best: Callable[[Tensor], Any]) -> Tens
 
 
 share_best = Exercise(
-    """Check `function(score, tensor)`: every rank ends with the tensor of the rank with the highest score.
+    """Check `function(score, tensor)`: every rank ends up with the tensor of the rank with the highest score.
 
     In a tie, the lowest rank wins. Scores are Python floats with float64 precision; some are negative. All tensors have
-    the same shape and dtype. Every rank returns the tensor, or has it in place and returns None. Collectives and
-    messages are both allowed. One rank alone ends with its own.
+    the same shape and dtype. Every rank returns that tensor, or writes it into `tensor` and returns None. Both
+    collectives and messages are allowed. A single rank ends up with its own tensor.
     """,
     solution=groups.share_best,
     trials=[
@@ -297,22 +304,26 @@ share_best = Exercise(
     call=_ends_with,
     budget=Budget(least=0.25),  # if it sends messages, the best rank receives nothing
     hints={
-        "answer": "Rank {rank} does not end with the best rank's tensor. Find the highest of all scores, and broadcast "
-        "the tensor of the first rank that has it, unchanged."
+        "answer": "Rank {rank} does not end up with the best rank's tensor. Find the highest of all scores, and "
+        "broadcast the tensor of the first rank that has it, unchanged."
     },
     mistakes=[
         Mistake(
             lambda score, tensor: tensor,
-            "Rank {rank} ends with its own tensor. Broadcast the best rank's, and return what you broadcast into.",
+            "Rank {rank} ends up with its own tensor. Broadcast the best rank's, and return the tensor that you "
+            "passed to broadcast.",
         ),
         Mistake(
             partial(_shares, best=lambda scores: 0),
-            "Every rank ends with rank 0's tensor. Broadcast the tensor of the rank with the highest score.",
+            "Every rank ends up with rank 0's tensor. Broadcast the tensor of the rank with the highest score.",
         ),
-        Mistake(partial(_shares, best=torch.argmin), "The tensor is that of the lowest score. Choose the highest one."),
+        Mistake(
+            partial(_shares, best=torch.argmin),
+            "Every rank ends up with the tensor of the lowest score. Choose the highest.",
+        ),
         Mistake(
             partial(_shares, best=lambda scores: len(scores) - 1 - scores.flip(0).argmax()),
-            "The last of several ranks with the highest score wins. In a tie, choose the lowest rank.",
+            "In a tie, your function chooses the highest rank. Choose the lowest.",
         ),
         Mistake(
             partial(_shares, best=lambda scores: scores.clamp(min=0).argmax()),
@@ -320,33 +331,34 @@ share_best = Exercise(
         ),
         Mistake(
             partial(_shares, best=lambda scores: scores.float().argmax()),
-            "Scores that differ only in the ninth decimal count as equal. Send the scores as float64, not rounded.",
+            "Your function treats scores that differ only in the ninth decimal as equal. Send the scores as float64.",
         ),
     ],
 )
 
 sum_of_half = Exercise(
-    """Check `function(tensor)`: even ranks end with the sum over the even ranks, odd ranks with that over the odd.
+    """Check `function(tensor)`: each rank ends up with the sum over its half, the even ranks or the odd ones.
 
-    All tensors have the same shape and dtype. Every rank returns the sum, or has it in place and returns None. Groups,
-    other collectives and messages are all allowed. There are at least three ranks, so that there is something to add.
+    All tensors have the same shape and dtype. Every rank returns the sum, or writes it into `tensor` and returns None.
+    Groups, other collectives and messages are all allowed. There are at least three ranks, so that there is something
+    to add.
     """,
     solution=groups.sum_of_half,
     trials=of_every_kind(),
     call=_ends_with,
     world_sizes=(4, 3, 5),
     hints={
-        "answer": "Rank {rank} does not end with the sum over its half. On even ranks, sum over all even ranks, and on "
-        "odd ranks over all odd ones."
+        "answer": "Rank {rank} does not end up with the sum over its half. On even ranks, sum over all even ranks; "
+        "on odd ranks, over all odd ones."
     },
     mistakes=[
         Mistake(
             _but(_gather, lambda given, own, rank: sum(given)),
-            "Rank {rank} ends with the sum over all ranks. Sum over its half: the even ranks, or the odd ones.",
+            "Rank {rank} ends up with the sum over all ranks. Sum over its half: the even ranks, or the odd ones.",
         ),
         Mistake(
             _but(_gather, lambda given, own, rank: own),
-            "Rank {rank} ends with its own tensor. Call all_reduce with the group that this rank belongs to.",
+            "Rank {rank} ends up with its own tensor. Call all_reduce with the group that this rank belongs to.",
         ),
         Mistake(
             _but(_gather, lambda given, own, rank: sum(given[rank::2]) if rank < 2 else own),
@@ -354,7 +366,7 @@ sum_of_half = Exercise(
         ),
         Mistake(
             _but(_gather, lambda given, own, rank: sum(given[rank % 2 :: 2]) / len(given[rank % 2 :: 2])),
-            "It returns the mean. Leave out the division.",
+            "Your function returns the mean. Leave out the division.",
         ),
     ],
 )
