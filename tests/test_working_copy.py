@@ -77,7 +77,7 @@ def test_scripts_and_the_page_to_print_come_along_and_links_lead_to_them_and_bac
 def test_a_coding_assistant_is_asked_to_be_a_tutor(lessons: Path, mine: Path) -> None:
     copy_lessons(lessons, mine)
     asked = (mine / "AGENTS.md").read_text(encoding="utf-8")
-    assert all(words in asked for words in ("Hints in three grades", "Never write", "ddp_lessons/train/"))
+    assert all(words in asked for words in ("Hints in three steps", "Never write", "ddp_lessons/train/"))
     assert (mine / "CLAUDE.md").read_text(encoding="utf-8") == "@AGENTS.md\n"
 
 

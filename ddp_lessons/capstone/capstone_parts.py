@@ -75,7 +75,7 @@ def survives_a_kill(trials: Trials) -> Part:
     _require_safe_checkpoint(undisturbed)
     choice = random.Random(trials.script.read_bytes())
     rank, step = choice.randrange(2), trials.steps_per_epoch + choice.randrange(2, 2 * trials.steps_per_epoch - 1)
-    moment = f"Rank {rank} killed at step {step} of {EPOCHS * trials.steps_per_epoch}"
+    moment = f"Rank {rank} was killed at step {step} of {EPOCHS * trials.steps_per_epoch}"
     killed = trials.run("one of them killed", 2, fault=(KILLED, rank, step))
     refuse({"kill_unnoticed": killed.status == 0}, moment=moment)
     resumed = trials.run("resumed", 2, resumes=killed).require_end()
@@ -106,7 +106,7 @@ def distance_of_weights(one: Outcome, other: Outcome) -> float:
 
 
 def _equal(distance: float) -> str:
-    return f"final weights within {distance:.0e}" if distance else "the same final weights, bit for bit"
+    return f"final weights that agree to within {distance:.0e}" if distance else "the same final weights, bit for bit"
 
 
 def counts_each_sample(trials: Trials) -> Part:
@@ -140,7 +140,7 @@ def number_tested(number: float, wanted: int, ranks: int) -> dict[str, Any]:
 def _other_results(result: Mapping[str, float], wanted: Mapping[str, float]) -> list[str]:
     allowed = {key: _CLOSE_RESULT * abs(wanted[key]) for key in RESULTS} | {"correct": 3}  # rounding turns a few
     return [
-        f"{key} is {result[key]:.6g}; the plain program has {wanted[key]:.6g}."
+        f"{key} is {result[key]:.6g}, but {wanted[key]:.6g} in the plain program."
         for key in ("train_loss", "test_loss", "correct")
         if not abs(result[key] - wanted[key]) <= allowed[key]
     ]

@@ -1,4 +1,4 @@
-"""`same_as_one`: run a training function on one rank and on several, and say whether they train the same model."""
+"""`same_as_one`: run a training function on one rank and on several, and say whether the training is the same."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ def same_as_one(
     timeout_seconds: float | None = 60.0,
     on: Nodes | None = None,
 ) -> SamenessReport:
-    """Run `train(rank, world_size, *args)` on one rank and on several; say whether it is the same training.
+    """Run `train(rank, world_size, *args)` on one rank and on several, and say whether the training is the same.
 
-    The function needs no change, but it must keep the same global batch on every number of ranks. Per optimizer step
-    the samples, parameters, gradients and buffers are compared; the first difference is named, with its cause.
+    The function needs no changes, but must keep the global batch the same for every number of ranks. In each optimizer
+    step, the samples, parameters, gradients and buffers are compared; the report names the first difference and its
+    cause.
 
     Args:
-        train: any training function that uses an optimizer of torch.optim.
+        train: any training function that uses an optimizer from torch.optim.
         *args: further arguments, the same for every rank.
-        ranks: the numbers of ranks to compare; one rank always belongs to them.
-        steps: how many optimizer steps are compared with their values. The training runs to its end all the same.
-        dtype: the default dtype while it trains. torch.float64 makes rounding, and so the limits, much smaller.
-        random: what is random by design. "dropout" is switched off in every run. With "augmentation" the samples are
+        ranks: the numbers of ranks to compare; one rank is always included.
+        steps: how many optimizer steps to compare in full; the training still runs to its end.
+        dtype: the default dtype during training. torch.float64 makes rounding errors, and so the limits, much smaller.
+        random: what is random by design. "dropout" is switched off in every run. With "augmentation", the samples are
             only counted, and the ranks are compared with each other.
-        timeout_seconds: how long each run may take; None for as long as it likes.
-        on: the nodes to run on, as for `launch`; the run on one rank is on the first of them.
+        timeout_seconds: how long each run may take; None for no limit.
+        on: the nodes to run on, as for `launch`; the run on one rank uses the first of them.
 
     Raises:
         WorkerFailed, WorkersStuck: the function itself failed, as in `launch`.
@@ -83,9 +84,9 @@ def checked_watch(steps: int, dtype: torch.dtype | None, random: Iterable[str]) 
     """What a rank is told about the watching."""
     names = (random,) if isinstance(random, str) else tuple(random)
     if unknown := [name for name in names if name not in RANDOM]:
-        raise ValueError(f"random= knows {' and '.join(map(repr, RANDOM))}, not {unknown[0]!r}")
+        raise ValueError(f"random= accepts {' and '.join(map(repr, RANDOM))}, not {unknown[0]!r}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"steps is the number of optimizer steps to compare, at least 1, not {steps!r}")
+        raise ValueError(f"steps must be the number of optimizer steps to compare, at least 1, not {steps!r}")
     if dtype is not None and not getattr(dtype, "is_floating_point", False):
         raise TypeError(f"dtype must be a floating-point dtype such as torch.float64, not {dtype!r}")
     return {"steps": steps, "dtype": dtype and str(dtype).removeprefix("torch."), "random": names}

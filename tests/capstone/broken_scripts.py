@@ -26,37 +26,37 @@ BROKEN = {
     ),
     "a mean of means over tokens": (
         changed((NUMBER, "(tags[batch[rank::world_size]] != PADDING).sum()"), (BACKWARD, "loss.backward()")),
-        (SAME, "on 2 ranks the gradients differ at step 0.", ""),
+        (SAME, "on 2 ranks, the gradients differ at step 0.", ""),
     ),
     "DDP's division is forgotten": (
         changed((BACKWARD, "loss.backward()")),
-        (SAME, "on 2 ranks the gradients differ at step 0.", "DDP divides by world_size: multiply the loss by"),
+        (SAME, "on 2 ranks, the gradients differ at step 0.", "DDP divides by world_size: multiply the loss by"),
     ),
     "clipping before the gradients are added up": (
         changed((BY_HAND + CLIP, CLIP + BY_HAND), source=HAND),
-        (SAME, "on 2 ranks the gradients differ at step 0.", ""),
+        (SAME, "on 2 ranks, the gradients differ at step 0.", ""),
     ),
     "the learning rate grows with the ranks": (
         changed(("lr=1.0", "lr=1.0 * dist.get_world_size()")),
-        (SAME, "on 2 ranks the weights differ after step 0.", "use the same learning rate and schedule"),
+        (SAME, "on 2 ranks, the weights differ after step 0.", "use the same learning rate and schedule"),
     ),
     "an optimizer that never steps": (
         changed(("        optimizer.step()\n", "")),
-        (SAME, "Could not tell whether it is the same training: no optimizer of torch.optim made a step", ""),
+        (SAME, "Could not tell whether it is the same training: no optimizer from torch.optim took a step", ""),
     ),
     "a rank that ends before Python does": (
         changed((DESTROY, DESTROY + "    os._exit(0)\n")),
-        (SAME, "or ended without leaving a record of it.", "end the script by returning from main()"),
+        (SAME, "or ended before its steps could be recorded.", "end the script by returning from main()"),
     ),
     "the epoch is not resumed": (
         changed(('        first = saved["epoch"]\n', "")),
-        (KILLED, "it trains finished epochs again.", "start at its epoch"),
+        (KILLED, "it repeats finished epochs.", "start at its epoch"),
     ),
     "no optimizer state in the checkpoint": (
         changed(
             ('{"model": net, "optimizer": optimizer, "schedule": schedule}', '{"model": net, "schedule": schedule}')
         ),
-        (KILLED, "after the resume the final weights differ by", "optimizer (its state holds the momentum)"),
+        (KILLED, "After resuming, the final weights are off by", "the optimizer (whose state holds the momentum)"),
     ),
     "all ranks write the checkpoint": (
         changed(
@@ -74,13 +74,13 @@ BROKEN = {
         changed(ALL_PRINT, (REPLACE, "time.sleep(0.2)\n                " + REPLACE), IMPORT),
         (
             KILLED,
-            "On 2 ranks the script failed: FileNotFoundError: [Errno 2] No such file or directory: 'FILE.pt.new'",
+            "On 2 ranks, the script failed: FileNotFoundError: [Errno 2] No such file or directory: 'FILE.pt.new'",
             "let only rank 0 save",
         ),
     ),
     "no checkpoint": (
         changed(("            if asked.checkpoint:\n", "            if False:\n")),
-        (KILLED, "No file was written to --checkpoint.", ""),
+        (KILLED, "The script did not write the file given by --checkpoint.", ""),
     ),
     "test samples repeated so that all ranks have as many": (
         changed(
@@ -140,7 +140,7 @@ BROKEN = {
     ),
     "an exception on the second rank": (
         changed((SEED, SEED + "    if dist.get_rank() == 1:\n        raise ValueError('no data')\n")),
-        (KILLED, "On 2 ranks the script failed: ValueError: no data.", "python -m ddp_lessons explain"),
+        (KILLED, "On 2 ranks, the script failed: ValueError: no data.", "python -m ddp_lessons explain"),
     ),
     "no --out": (
         changed(("if asked.out and dist.get_rank() == 0:", "if False:")),

@@ -130,7 +130,11 @@ def never_ends(tensor: Tensor) -> Tensor:
         (lambda t: by_gathering(t) / dist.get_world_size(), "That is the mean.", "[0]"),  # with other traffic
         (twice, "Rank 0 does not have the sum. Add up all tensors.", "traffic of 2 ranks"),
         (only_rank_0_returns, "Rank 1 returns None and does not change its tensor.", "None"),
-        (lambda t: total(t).tolist(), "Your function returns a list of length 6. Return a tensor.", "a list of length 6"),
+        (
+            lambda t: total(t).tolist(),
+            "Your function returns a list of length 6. Return a tensor.",
+            "a list of length 6",
+        ),
         (in_float, "but fails for integers (int64): your function returns a tensor of dtype float32", "dtype int64"),
         (only_two, "It works with 2 ranks but not with 3: no rank sends or receives anything", "3 ranks"),
         (remembers, "The first call returns the correct answer, but the next one does not", "2 ranks"),

@@ -169,7 +169,7 @@ def test_an_address_and_a_token_typed_by_hand_lead_to_the_first_lesson(room: Roo
     """As JupyterLab's own page asks for them; a link needs no page."""
     (place, token), *_ = room.links
     strips = (room.folder / "strips.html").read_text()
-    assert f"open <code>{place.removeprefix('http://')}</code> and type the token <code>{token}</code>" in strips
+    assert f"open <code>{place.removeprefix('http://')}</code> and enter the token <code>{token}</code>" in strips
     assert (room.folder / "strips.html").stat().st_mode & 0o077 == 0
     for by_link in (True, False):
         cookies = http.cookiejar.CookieJar()

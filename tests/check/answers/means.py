@@ -190,7 +190,10 @@ RIGHT: dict[str, list[Any]] = {
     "token_mean_loss": [one_backward, without_ddp],
 }
 WRONG: dict[str, list[Any]] = {
-    "global_mean": [(gathers_the_data, "The ranks communicate too much"), (subtracts_the_mean, "your function changes its argument")],
+    "global_mean": [
+        (gathers_the_data, "The ranks communicate too much"),
+        (subtracts_the_mean, "your function changes its argument"),
+    ],
     "mean_loss": [
         (stays_away_without_losses, "Hang, no rank can make progress."),
         (has_a_nan_without_losses, "returns nan"),
