@@ -147,7 +147,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _bars(amounts: Sequence[str]) -> str:
-    """Yours above the textbook's."""
+    """Yours above the one that is needed."""
     numbers = [float(amount.replace(",", "")) for amount in amounts]
     most = max([*numbers, 1.0])
     wide = [f"width:{8 * number / most:.2f}em" for number in numbers]

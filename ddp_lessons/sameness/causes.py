@@ -1,4 +1,4 @@
-"""Why two runs of a training part: the cause of the first difference.
+"""Why two training runs diverge: the cause of the first difference.
 
 Parameters, buffers, settings and numbers of steps are judged here; they differ though every gradient agreed.
 """

@@ -1,4 +1,4 @@
-"""Where do two runs of a training part? They are compared step by step; the first difference counts."""
+"""Where do two training runs diverge? They are compared step by step; the first difference counts."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _require_the_same_parameters(base: ByName, ranks: list[ByName]) -> None:
     names = sorted({name for name, _ in theirs})
     raise CannotCompare(
         f"{len(missing)} of {len(base)} parameters on one rank (such as {missing[0]}) have no counterpart of the "
-        f"same name and shape on {count(len(ranks), 'rank')}, which have "
+        f"same name and shape on {count(len(ranks), 'rank')}, whose parameters are "
         f"{', '.join(names[:3])}{', ...' * (len(names) > 3)}",
         "give the model the same parameters for every number of ranks.",
     )

@@ -49,7 +49,7 @@ def _flat(by_name: ByName, names: Sequence[str]) -> Array:
 
 
 class StepGradients:
-    """The gradients of the step at which two runs part: of one rank, and of each of several."""
+    """The gradients of the step at which two runs diverge: of one rank, and of each of several."""
 
     def __init__(self, comparison: Comparison, step: int) -> None:
         self.many, self.step = comparison.many, step

@@ -1,4 +1,4 @@
-"""What `same_as_one` says: the same training or not, where the runs part, why, and what to do."""
+"""What `same_as_one` says: the same training or not, where the runs diverge, why, and what to do."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SamenessReport:
     same: bool | None
     lines: tuple[str, ...]
     cause: str = ""
-    world_size: int = 0  # where the difference was found; with the next three, it says where the runs part
+    world_size: int = 0  # where the difference was found; with the next three, it says where the runs diverge
     step: int | None = None
     rank: int | None = None
     parameter: str = ""
@@ -84,7 +84,7 @@ class SamenessReport:
 
 
 NOT_SHARED = "Every rank processes every sample, so the ranks share no work."
-_NO_FLOAT64 = "The runs fail in float64, so it is not ruled out that only rounding flips a ReLU or max pooling."
+_NO_FLOAT64 = "The runs fail in float64, so the difference may be only rounding that flips a ReLU or max pooling."
 _ROUNDING = (
     "This holds in float64. In float32, the runs diverge at step {step} on {ranks}, because rounding flips a ReLU or "
     "max pooling."

@@ -137,7 +137,7 @@ def run(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 def _check(chosen: argparse.Namespace) -> None:
     """Raise a ValueError for what cannot be."""
     if not 1 <= chosen.learners <= 500:
-        raise ValueError(f"--learners is {chosen.learners}, but a room can have 1 to 500")
+        raise ValueError(f"--learners must be between 1 and 500, not {chosen.learners}")
     if not list(chosen.notebooks.glob("*.ipynb")):
         raise ValueError(f"there are no notebooks in {chosen.notebooks}: pass their folder with --notebooks")
     ports = range(chosen.port, chosen.port + chosen.learners)

@@ -255,7 +255,7 @@ def test_a_server_that_ends_comes_back_and_a_room_that_begins_anew_keeps_links_a
     changed.write_text(changed.read_text().replace('"nbformat": 4', '"nbformat" : 4'))
     asked(place, token, "/api/shutdown", {})  # as File > Shut Down does
     assert room.process.stdout is not None
-    assert "learner 1 has ended and is restarting" in room.process.stdout.readline()
+    assert "learner 1 has ended and is being restarted" in room.process.stdout.readline()
     room.end()
     again = begin(tmp_path / "work", "--port", port, learners=1)
     assert again.links == room.links

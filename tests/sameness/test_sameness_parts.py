@@ -135,7 +135,7 @@ def test_rounding_stays_below_the_limit_and_a_wrong_sample_does_not() -> None:
 @pytest.mark.parametrize("content", ['{"class": "array", "dtype": "O"}', "[1"])
 def test_a_file_of_a_stranger_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "rank-0.json").write_text(content)
-    with pytest.raises(CannotRead, match=r"rank-0\.json holds no record of a rank"):
+    with pytest.raises(CannotRead, match=r"rank-0\.json is not a rank's record"):
         read_record(tmp_path / "rank-0.json")
 
 

@@ -52,7 +52,7 @@ class _JobScript(Exercise):
 
 
 def _fields(program: Program) -> Fields:
-    """What can be right in several ways has only one value then."""
+    """Different correct ways to do something get the same value."""
     notes, printed = rehearse(program())
     end = [note["_STEP"] for note in notes].index("")
     ranks = [note for note in notes if note["_TORCHRUN"]] or [note for note in notes if "digits" in note["_WORDS"]]

@@ -124,8 +124,8 @@ mean_loss = Exercise(
     trials=[
         Trial(partial(_losses, lengths=(3, 1, 4))),
         Trial(partial(_losses, lengths=(1, 2, 7)), "other lengths"),
-        Trial(partial(_losses, lengths=(2, 0, 5)), "lists of which some are empty"),
-        Trial(partial(_losses, lengths=(0, 4, 0, 0)), "lists of which all but one are empty", smallest_world=2),
+        Trial(partial(_losses, lengths=(2, 0, 5)), "lists that are empty on some ranks"),
+        Trial(partial(_losses, lengths=(0, 4, 0, 0)), "lists that are empty on all ranks but one", smallest_world=2),
     ],
     budget=Budget(least=0.25),
     hints=_HINTS,

@@ -77,7 +77,7 @@ def _swapped(program: Program, tensor: Tensor) -> Fields:
 
 
 def _none_from_all(ranks: Sequence[Fields]) -> list[Fields]:
-    """A rank may return None if the others do so too."""
+    """A rank may return None if all others do, too."""
     kinds = {one["returned"] for one in ranks}
     return [{**one, "returned": one["returned"] if len(kinds) > 1 else "a tensor"} for one in ranks]
 
@@ -116,7 +116,7 @@ swap = Exercise(
 
 
 def _token_of(program: Program, token: Tensor) -> Fields:
-    """An int and a tensor of any shape with one element are right too."""
+    """An int and a tensor of any shape with one element are accepted, too."""
     answer = _ends_with(program, token)["answer"]
     answer = torch.tensor([answer]) if type(answer) is int else answer
     return {"answer": answer.view(1) if isinstance(answer, Tensor) and answer.numel() == 1 else answer}
@@ -222,7 +222,7 @@ broadcast_by_hand = Exercise(
 
 
 def _gathered(program: Program, tensor: Tensor) -> Fields:
-    """A stacked tensor is right too."""
+    """A stacked tensor is accepted, too."""
     answer = program(tensor)
     if isinstance(answer, Tensor) and answer.dim() and answer.shape[1:] == tensor.shape:
         answer = [*answer]

@@ -27,7 +27,7 @@ _UNEQUAL = {1: [1.0], 2: [0.7, 0.3], 3: [0.7, 0.2, 0.1]}  # in floats, the last 
 
 
 def told(shares: Sequence[Sequence[int]], samples: int) -> str:
-    """Which samples the ranks have together, in words without numbers that may depend on chance."""
+    """In words: which samples the ranks have together, without numbers that may depend on chance."""
     times = Counter(itertools.chain(*shares))
     lost, several = samples - len(times), sum(count > 1 for count in times.values())
     if several and len(shares) > 1 and all(sorted(share) == sorted(shares[0]) for share in shares):
@@ -48,7 +48,7 @@ def _data_and_sizes(
     sizes: str = "equal",
     is_list: bool = False,
 ) -> tuple[Any, ...]:
-    """Pairs of an image and a label, or a list of numbers; each sample tells its index."""
+    """Pairs of an image and a label, or a list of numbers; each sample encodes its index."""
     values = [_FACTOR * index + 0.5 for index in range(samples)]
     pairs = TensorDataset(torch.tensor(values).view(-1, 1, 1, 1), torch.arange(samples) % 10)
     equal = 1 / world_size

@@ -153,14 +153,14 @@ class _Watch:
 
 
 def _reported(file: Any, *more: Any) -> Any:
-    """torch.save opens a file in C++, of which Python tells no audit hook."""
+    """torch.save opens a file in C++, which Python reports to no audit hook."""
     if isinstance(file, str):
         sys.audit("open", file, "w", os.O_WRONLY)
     return _FileWriter(file, *more)
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """Load it like someone who resumes the training run."""
+    """Load the checkpoint as a resumed training run would."""
     try:
         content = torch.load(path, weights_only=True)
     except Exception as error:
