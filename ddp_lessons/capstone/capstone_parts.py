@@ -29,7 +29,7 @@ CLOSE = 1e-5  # weights of the same training in another run, relative to the lar
 _CLOSE_RESULT = 1e-3  # losses, relative
 _LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM = 30.0, 8
 _EVENTS = 60  # of the newest calls, in the timeline
-_TIMELINE_TITLE = "The last calls of both ranks: rank 0 saves one second late, rank 1 is a little slower in each step"
+_TIMELINE_TITLE = "The last calls of both ranks: rank 0 saves 1 s late, and rank 1 is a little slower in each step"
 
 
 def capstone_trials(script: Path) -> AbstractContextManager[Trials]:

@@ -84,7 +84,7 @@ class SamenessReport:
 
 
 NOT_SHARED = "Every rank processes every sample, so the ranks share no work."
-_NO_FLOAT64 = "The runs fail in float64, so the difference may be only rounding that flips a ReLU or max pooling."
+_NO_FLOAT64 = "The runs fail in float64, so the cause may be rounding alone, which can flip a ReLU or max pooling."
 _ROUNDING = (
     "This holds in float64. In float32, the runs diverge at step {step} on {ranks}, because rounding flips a ReLU or "
     "max pooling."

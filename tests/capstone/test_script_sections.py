@@ -18,8 +18,8 @@ WRONG = [
     ("sampler", "64 // dist.get_world_size()", "64", "the ranks take 30 and 30 steps instead of 60 each"),
     ("sampler", "sampler=sampler", "shuffle=True", "1,920 of the images enter the model on both ranks"),
     ("sampler", "Sampler(train_set, seed=0)", "Sampler(range(960), seed=0)", "960 of 1,920 images"),
-    ("evaluation", "    dist.all_reduce(counts)\n", "", "500 instead of 1001, which is one rank's share"),
-    ("evaluation", "dist.all_reduce(counts)", "dist.reduce(counts, 0)", "which is one rank's share"),
+    ("evaluation", "    dist.all_reduce(counts)\n", "", "500 instead of 1001: only one rank's share is counted"),
+    ("evaluation", "dist.all_reduce(counts)", "dist.reduce(counts, 0)", "only one rank's share is counted"),
     ("evaluation", "DataLoader(mine, 500)", "DataLoader(test_set, 500)", "2002 instead of 1001"),
     ("evaluation", "    dist.all_reduce(counts)\n", "    return [800, 1001]\n", "no count is exchanged"),
     (

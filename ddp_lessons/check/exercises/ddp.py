@@ -140,14 +140,14 @@ my_ddp = Exercise(
         "initial": "Rank {rank} starts with wrong values. In __init__, broadcast all parameters of rank 0, including "
         "frozen ones, and all buffers. Broadcast the tensors themselves, with detach() but without clone().",
         "weights": "Your wrapper changes the weights. Average the gradients, and leave the update to the optimizer.",
-        "backward() 1:": "On rank {rank}, a gradient is not the mean over the ranks. Register a hook on every "
-        "parameter that is not frozen, which sums its gradient over all ranks and divides by the number of ranks.",
+        "backward() 1:": "On rank {rank}, a gradient is not the mean over the ranks. On every parameter that is not "
+        "frozen, register a hook that sums its gradient over all ranks and divides it by the number of ranks.",
         "backward()": "The gradients are correct after the first backward(), but not after a later one. Each "
         "backward() must average its own gradients and add the means to param.grad.",
         "calls": "When backward() returns, rank {rank} has not waited for all of its calls. Call wait() on each "
         "handle.",
-        "communication": "Your wrapper communicates more in backward() than each gradient once. Register one hook "
-        "per parameter, which averages only that parameter's gradient.",
+        "communication": "In backward(), your wrapper communicates more than each gradient once. Register one hook "
+        "per parameter, and average only that parameter's gradient in it.",
         "overlap": "Communication does not overlap with backward(): no call is in progress when the next gradient is "
         "ready. Start all_reduce(..., async_op=True) in each hook, and wait only when the last gradient is ready.",
     },
@@ -158,8 +158,8 @@ my_ddp = Exercise(
         ),
         Mistake(
             partial(_Hooked, part=slice(0)),
-            "After backward(), rank {rank} still has its own gradient. Register hooks on the parameters that average "
-            "the gradient and write the mean to param.grad.",
+            "After backward(), rank {rank} still has its own gradient. On each parameter, register a hook that "
+            "averages the gradient and writes the mean to param.grad.",
         ),
         Mistake(
             partial(_Hooked, factor=lambda rank, world_size: world_size),

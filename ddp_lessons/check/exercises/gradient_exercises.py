@@ -98,8 +98,8 @@ def _on_copies(model: nn.Module, samples: int = 1, kept_on: int | None = None) -
 
 _HINTS = {
     "weights": "Your function changes the weights. Average param.grad, and leave the update to the optimizer.",
-    "parameters": "On rank {rank}, some parameters have gained or lost a gradient. Skip those whose grad is None, "
-    "and write the mean to the grad of the others. all_reduce() works in place and returns None.",
+    "parameters": "On rank {rank}, some parameters have gained or lost a gradient. Skip parameters whose grad is "
+    "None, and write the mean to the grad of the others. Note that all_reduce() works in place and returns None.",
 }
 _UNCHANGED = Mistake(_on_copies, "The gradients of rank {rank} do not change. Write the mean to param.grad.")
 
@@ -134,7 +134,7 @@ average_gradients = Exercise(
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, ranks**-2)),
-            "The gradients are divided twice. Divide only once.",
+            "The gradients are divided by world_size twice. Divide only once.",
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, 1 / 2)),
@@ -154,7 +154,7 @@ average_gradients = Exercise(
 )
 
 weighted_average = Exercise(
-    """Check `function(model, samples)`, which averages gradients although the ranks have different numbers of samples.
+    """Check `function(model, samples)`, which averages gradients over ranks with different numbers of samples.
 
     Every rank calls it after backward() of the mean loss over its samples. Afterwards, every gradient must be the mean
     over the samples of all ranks, so a rank with more samples counts more. Some ranks (never all) have no samples, and

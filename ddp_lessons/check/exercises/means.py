@@ -133,7 +133,7 @@ mean_loss = Exercise(
         _of_data,
         "losses",
         (
-            "A rank without losses counts as if it had one. Count 0 for it.",
+            "A rank without losses is counted as if it had one. Count 0 for it.",
             lambda s, n, rank: s.sum() / n.clamp(min=1).sum(),
         ),
         (
@@ -272,7 +272,7 @@ def _rescaled(model: Any, micro_batches: Any, gradients: int = 0, loss: int = 0,
 
 
 token_mean_loss = Exercise(
-    """Check `function(model, micro_batches)`: the forward and backward passes of a step on the mean over all tokens.
+    """Check `function(model, micro_batches)`: the forward and backward passes of a step, for the mean loss per token.
 
     `model` is a language model in DistributedDataParallel; model(tokens) returns logits of shape (sequences, length,
     vocabulary). `micro_batches` is a list of pairs (tokens, targets), int64 of shape (sequences, length); every rank

@@ -41,8 +41,8 @@ def _one_tensor(case: Case) -> int:
 _IN_PAIRS = [
     Mistake(
         _but(point_to_point.swap, lambda right, own, rank: right if rank % 2 else own),
-        "Rank {rank} ends up with its own tensor, as if its partner overwrote its own before sending it. Receive "
-        "into a second buffer.",
+        "Rank {rank} gets its own tensor back, as if the other rank had overwritten its tensor before sending it. "
+        "Receive into a second buffer.",
     ),
     Mistake(
         _but(point_to_point.swap, lambda right, own, rank: own),
@@ -257,7 +257,7 @@ all_gather_by_hand = Exercise(
     mistakes=[
         Mistake(
             _but(_gather, lambda right, own, rank: [own, *right[:rank], *right[rank + 1 :]]),
-            "Rank {rank}'s list is in the wrong order. Put rank i's tensor at index i, whenever it arrives.",
+            "Rank {rank}'s list is in the wrong order. Put rank i's tensor at index i, no matter when it arrives.",
         ),
         Mistake(
             _but(_gather, lambda right, own, rank: [one * (source != rank) for source, one in enumerate(right)]),
@@ -297,7 +297,7 @@ share_best = Exercise(
         Trial(partial(_scored, scores=(1.0, 3.5, 5.0, 9.0, 2.0)), "other scores"),
         Trial(partial(_scored, scores=(-2.0, -3.0, -0.5, -4.0, -0.25)), "negative scores"),
         Trial(partial(_scored, scores=(2.25, 2.75, 2.5), dtype="int64"), "scores that differ only in their decimals"),
-        Trial(partial(_scored, scores=(1.0, 2.0, 2.0)), "a score that several ranks have"),
+        Trial(partial(_scored, scores=(1.0, 2.0, 2.0)), "a highest score shared by several ranks"),
         Trial(partial(_scored, scores=(1.0,)), "the same score on all ranks"),
         Trial(partial(_scored, scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)), "nearly equal scores"),
     ],

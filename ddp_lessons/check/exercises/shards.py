@@ -120,7 +120,8 @@ sharded_mean = Exercise(
     tolerance=1e-6,
     trials=_TENSORS,
     budget=Budget(measured="bytes passed to torch.distributed by the busiest rank"),
-    hints=_HINTS | {"answer": "Rank {rank} does not have its shard of the mean. Sum it over the ranks, then divide."},
+    hints=_HINTS
+    | {"answer": "Rank {rank} does not have its shard of the mean. Sum the tensors over the ranks, then divide."},
     mistakes=[
         Mistake(
             lambda flat: sharding.sharded_mean(flat) * get_world_size(),

@@ -180,8 +180,8 @@ _PART = "Number the parts with rank * num_workers + worker.id"
 _STEP = "Use a step of world_size * num_workers"
 _STEPPING = {
     f"Every sample is yielded several times. {_PART}, and yield only your worker's part.": lambda r, n, w, m: (0, 1),
-    "The samples are split over the ranks but not over their workers. Split them by get_worker_info().id, too, and "
-    "call it in __iter__: in __init__, before the workers start, it returns None.": lambda r, n, w, m: (r, n),
+    "The samples are split over the ranks but not over their workers. In __iter__, split them by "
+    "get_worker_info().id, too. (In __init__, get_worker_info() returns None.)": lambda r, n, w, m: (r, n),
     f"The parts overlap, as if they were numbered rank + worker.id. {_PART}.": lambda r, n, w, m: (r + w, n * m),
     f"The parts overlap, as if they were numbered rank * world_size + worker.id. {_PART}.": lambda r, n, w, m: (
         r * n + w,

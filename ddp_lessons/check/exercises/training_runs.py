@@ -207,8 +207,8 @@ restartable = Exercise(
     mistakes=[
         Mistake(partial(_restarts, wrong=wrong), sentence)
         for wrong, sentence in {
-            "load": "The restart starts at epoch 0. Save a checkpoint at `path` after each epoch, load it before the "
-            "loop, and start at the loaded epoch.",
+            "load": "After the restart, training starts at epoch 0 again. Save a checkpoint at `path` after each "
+            "epoch, load it before the loop, and start at the loaded epoch.",
             "from 0": "The restart loads the checkpoint, but trains from epoch 0 again. Start at the loaded epoch.",
             "number": "The last finished epoch is trained again. Save the number of finished epochs, epoch + 1.",
             "twice": "The unfinished epoch is skipped. Save after train_epoch(epoch), not before it, and add 1 only "
