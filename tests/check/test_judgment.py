@@ -244,7 +244,7 @@ def generator(tensor: Tensor) -> Iterator[Tensor]:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (None, "It got None instead of a function. Pass the function itself"),
+        (None, "The check got None instead of a function. Pass the function itself"),
         (takes_two, "The check calls takes_two(tensor) with one argument, but the definition is takes_two(tensor"),
         (generator, "generator is a generator function (it contains yield), so calling it does not run"),
     ],
