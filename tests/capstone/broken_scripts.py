@@ -106,7 +106,7 @@ BROKEN = {
         changed(("    dist.all_reduce(total)\n", ""), ("    dist.all_reduce(sums)\n", "")),
         (
             UNEVEN,
-            "On 2 ranks, `tested` is 151 instead of 301: it is the share of one rank.",
+            "On 2 ranks, `tested` is 151 instead of 301: only one rank's share is counted.",
             "sums and counts on each rank, all_reduce them",
         ),
     ),
@@ -134,7 +134,7 @@ BROKEN = {
         changed((OUT, "    if dist.get_rank() == 0:\n        dist.barrier()\n    time.sleep(600)\n" + OUT), IMPORT),
         (
             KILLED,
-            "Hang or timeout: on 2 ranks the script did not end within",
+            "Hang or timeout: on 2 ranks, the script did not end within",
             "explain --nproc-per-node 2 my_train.py --epochs 3 --checkpoint FILE.pt --out FILE.json`",
         ),
     ),
@@ -144,19 +144,19 @@ BROKEN = {
     ),
     "no --out": (
         changed(("if asked.out and dist.get_rank() == 0:", "if False:")),
-        (KILLED, "in the file given by --out (FileNotFoundError:", "let rank 0 write train_loss, test_loss, correct"),
+        (KILLED, "to the file given by --out (FileNotFoundError:", "let rank 0 write train_loss, test_loss, correct"),
     ),
     "garbage in --out": (
         changed(("json.dump(result, file)", "file.write('loss: 0.1')")),
         (
             KILLED,
-            "On 2 ranks the script leaves no JSON object of numbers in the file given by --out (JSONDecodeError:",
+            "On 2 ranks, the script does not write a JSON object of numbers to the file given by --out (JSONDecodeError:",
             "",
         ),
     ),
     "a result without a number": (
         changed(('"tested": tested}', '"seen": tested}')),
-        (KILLED, "no JSON object of numbers in the file given by --out (KeyError: 'tested').", ""),
+        (KILLED, "write a JSON object of numbers to the file given by --out (KeyError: 'tested').", ""),
     ),
     "unknown arguments": (
         changed(('    parser.add_argument("--out")\n', "")).replace("asked.out", "None"),

@@ -181,14 +181,14 @@ def test_the_report_counts_the_samples_of_each_rank() -> None:
     [
         ("mean_of_unequal_means", "The ranks have 5 and 4 samples, but"),
         ("mean_of_unequal_means", "The correct weights are 0.556, 0.444."),
-        ("rank_1_skips_a_step", "Rank 1 skipped an optimizer step: before step 1 there were 2 forward passes"),
+        ("rank_1_skips_a_step", "Rank 1 skipped an optimizer step: before step 1, there were 2 forward passes"),
         ("head_outside_of_ddp", "its own gradient of `2.bias` and `2.weight`: it is not averaged. Distributed"),
         ("stops_averaging", "all_reduce each gradient (and divide it by world_size if each rank's loss is a mean)."),
-        ("skips_a_bad_batch", "The gradient of rank 1 is zero after its backward pass, and it enters the average."),
-        ("forgets_its_gradient", "The gradient of rank 1 does not enter the average."),
-        ("other_optimizer", "The optimizer's class is Adam on rank 0 and AdamW on one rank."),
+        ("skips_a_bad_batch", "The gradient of rank 1 is zero after its backward pass, but counts in the average."),
+        ("forgets_its_gradient", "The gradient of rank 1 is left out of the average."),
+        ("other_optimizer", "The optimizer's class is Adam on rank 0, but AdamW in the run on one rank."),
         ("only_rank_0_steps", "rank 0 takes 3, rank 1 takes 0; a single rank takes 3."),
-        ("seed_depends_on_the_ranks", "The initial weights of ranks 0 and 1 are not those of one rank, though"),
+        ("seed_depends_on_the_ranks", "The initial weights of ranks 0 and 1 differ from those of one rank, although"),
     ],
 )
 def test_the_report_says_what_the_numbers_show(name: str, told: str) -> None:
@@ -207,7 +207,11 @@ def loss_divided_twice_more(job: Job, inputs: Tensor, targets: Tensor) -> Tensor
 @pytest.mark.parametrize(
     ("loss", "cause", "told"),
     [
-        (sum_loss, "averaged_twice", "Before clipping, which left 0.8 of one rank's gradient, the gradient is 1/2 of"),
+        (
+            sum_loss,
+            "averaged_twice",
+            "which scaled one rank's gradient by 0.8, the gradient of every parameter is 1/2 of",
+        ),
         (loss_divided_twice_more, "factor", "clipped before they were compared, so the true factor is smaller."),
     ],
 )
