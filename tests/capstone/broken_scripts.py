@@ -150,7 +150,7 @@ BROKEN = {
         changed(("json.dump(result, file)", "file.write('loss: 0.1')")),
         (
             KILLED,
-            "On 2 ranks, the script does not write a JSON object of numbers to the file given by --out (JSONDecodeError:",
+            "the script does not write a JSON object of numbers to the file given by --out (JSONDecodeError:",
             "",
         ),
     ),

@@ -66,11 +66,11 @@ def injected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         ),
         (
             f"{inspect.getsource(plain_training)}\n\n",
-            "not started yet\n  my_train.py is still the plain program, without a change.\n  Next: begin with step 1",
+            "not started yet\n  my_train.py is still the unchanged plain program.\n  Next: start with step 1",
         ),
         (
             "import torch\nfor\n",
-            "not right yet\n  my_train.py is not a Python program: SyntaxError in line 2.\n  Next: fix",
+            "not right yet\n  my_train.py is not valid Python: SyntaxError in line 2.\n  Next: fix",
         ),
     ],
 )

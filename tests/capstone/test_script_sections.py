@@ -86,7 +86,9 @@ def test_what_the_lesson_gives_is_not_started() -> None:
 
 def test_without_the_file_or_a_known_section_it_says_so() -> None:
     assert "There is no file train.py here" in check.training_script("sampler").text
-    with pytest.raises(ValueError, match="section is one of 'sampler', 'evaluation', 'checkpoint', 'accumulation'"):
+    with pytest.raises(
+        ValueError, match="section must be one of 'sampler', 'evaluation', 'checkpoint', 'accumulation'"
+    ):
         check.training_script("sampling")
 
 

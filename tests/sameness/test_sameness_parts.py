@@ -210,7 +210,7 @@ def loss_divided_twice_more(job: Job, inputs: Tensor, targets: Tensor) -> Tensor
         (
             sum_loss,
             "averaged_twice",
-            "which scaled one rank's gradient by 0.8, the gradient of every parameter is 1/2 of",
+            "scaled one rank's gradient by 0.8, the gradient of every parameter is 1/2 of",
         ),
         (loss_divided_twice_more, "factor", "clipped before they were compared, so the true factor is smaller."),
     ],
