@@ -58,7 +58,7 @@ def test_a_machine_that_was_set_up_is_ready() -> None:
 def test_it_ends_with_a_verdict() -> None:
     assert ask_about("Python", "cores").stdout.endswith("\n\nThis machine is ready for the course.\n")
     one = ask_about("Python", "MNIST", DDP_LESSONS_MNIST="/nowhere").stdout
-    assert one.endswith("\n\n1 problem: MNIST. The line below it says what to do.\n")
+    assert one.endswith("\n\n1 problem: MNIST. The line below that check says what to do.\n")
     bad = "from ddp_lessons.workshop.doctor import *; report({'one': lambda: [][0], 'two': lambda: 1 / 0})"
     assert ask("-c", bad).stdout.endswith("\n\n2 problems: one, two. Start with one.\n")
 
@@ -143,7 +143,7 @@ def test_why_torch_sees_no_gpu_is_told(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     finding = doctor.check_gpu()
     assert (finding.verdict, found in finding.found) == ("note", True)
-    assert finding.remedy.startswith("The lessons run on the CPU. For the GPU: ")
+    assert finding.remedy.startswith("The lessons run on the CPU. To use the GPU: ")
 
 
 @nightly
@@ -160,7 +160,7 @@ def test_without_jupyterlab_it_says_how_to_get_it_and_that_other_notebooks_work(
     monkeypatch.setattr(doctor, "version", lambda package: None if package == "jupyterlab" else "8.1.0")
     finding = doctor.check_jupyter()
     assert finding.verdict == "note"
-    assert "JupyterLab is not installed, and other notebooks work, too" in finding.found
+    assert "JupyterLab is not installed, but other notebook servers work, too" in finding.found
     assert finding.remedy.endswith(f"{sys.executable.removeprefix(f'{PROJECT}/')} -m pip install 'jupyterlab>=4.2,<5'")
 
 
@@ -169,7 +169,7 @@ def test_a_kernel_of_another_python_is_a_problem(tmp_path: Path) -> None:
     spec.parent.mkdir(parents=True)
     spec.write_text('{"argv": ["/somewhere/else/python"], "display_name": "Python 3", "language": "python"}')
     answer = ask_about("kernel", JUPYTER_PATH=str(tmp_path))
-    assert 'PROBLEM  kernel: the kernel "python3" is another Python: /somewhere/else/python' in answer.stdout
+    assert 'PROBLEM  kernel: the kernel "python3" runs another Python: /somewhere/else/python' in answer.stdout
 
 
 @pytest.mark.parametrize(("version", "is_told"), [("6.31.0", False), ("7.3.0", True), ("7.4.0", False)])

@@ -149,7 +149,7 @@ def test_a_file_that_is_none_or_damaged_is_left_alone_and_left_out(
     assert main(["progress", "--collect", os.fspath(file.parent)]) == 1
     said = capsys.readouterr()
     assert said.out.startswith("1 learner\n")
-    assert said.err == "progress.json is left out: it is damaged or not a progress file of the course\n"
+    assert said.err == "progress.json was left out: it is damaged or not a progress file of the course\n"
 
 
 def test_off_keeps_nothing_but_what_this_kernel_has_seen(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_by_itself_it_lies_in_the_home_of_the_learner_and_nobody_else_may_read_i
     said(COUNT)
     (kept,) = home.rglob("*.json")
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert f"Stored in {kept}. It is not sent anywhere." in said(show)
+    assert f"Your progress is stored in {kept} and is not sent anywhere." in said(show)
 
 
 def test_shared_are_the_tries_and_the_days_and_no_more(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,10 +20,10 @@ from ddp_lessons.capstone.verdicts import NotYet, Part, refuse
 from ddp_lessons.check.report import Report, not_right, not_started
 
 _ANNOUNCEMENT = (
-    "check.capstone starts {script} on 1, 2 and 4 ranks, about ten times, and judges it in five parts.\n"
+    "check.capstone runs {script} about ten times, on 1, 2 and 4 ranks, and judges it in five parts.\n"
     "This takes about 90 seconds on two free cores. You can stop it at any time."
 )
-_ANOTHER_CASE = "The last diagnosis was wrong, so check.capstone injects another fault into a copy of {script}."
+_ANOTHER_CASE = "Your last diagnosis was wrong, so check.capstone injects another fault into a copy of {script}."
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def capstone(script: str | Path = "my_train.py", *, name: str = "", diagnosis: s
     kept = None if again else _judged.get(text)
     letters = LETTERS[kept.case] if kept else "".join(LETTERS)
     if letter and letter not in [*letters]:
-        raise ValueError(f"diagnosis is one of the letters {letters[0]} to {letters[-1]}, not {diagnosis!r}")
+        raise ValueError(f"diagnosis must be one of the letters {letters[0]} to {letters[-1]}, not {diagnosis!r}")
     if unfit := _unfit(path, text):
         return unfit
     judgment = kept
@@ -78,12 +78,14 @@ def capstone(script: str | Path = "my_train.py", *, name: str = "", diagnosis: s
         try:
             judgment = judge(path.resolve(), case, judgment.parts if judgment else None)
         except KeyboardInterrupt:
-            return Report("capstone", False, "stopped", "You stopped the check, and all its processes were ended.")
+            return Report("capstone", False, "stopped", "You stopped the check, and all of its processes were killed.")
     _judged[text] = judgment.after(letter)
     parts = judgment.with_diagnosis(letter)
     Path("capstone.html").write_text(as_page(parts, name, path.name), encoding="utf-8")
-    unchanged = f"  {path.name} is unchanged, so nothing ran again. To run it again: again=True"
-    shown = "  The page to show to others: capstone.html" + ' (for a page with your name: name="...")' * (not name)
+    unchanged = f"  {path.name} is unchanged, so nothing ran again. To run it anyway, pass again=True"
+    shown = "  A page that you can show to others: capstone.html" + ' (to put your name on it, pass name="...")' * (
+        not name
+    )
     return _report(parts, [unchanged, shown] if judgment is kept and not letter else [shown])
 
 
@@ -128,5 +130,5 @@ def _report(parts: Mapping[str, Part], lines: list[str]) -> Report:
     verdict = "passed" if is_right else "not right yet" if False in states else "your diagnosis is missing"
     mistake = "" if is_right else outcome_of(parts)
     if states[0] is False and False in states[1:]:
-        mistake += " Begin with part 1: if the training run differs there, later parts fail, too."
+        mistake += " Start with part 1: if the training differs there, the later parts fail, too."
     return Report("capstone", is_right, verdict, mistake, (*as_lines(parts), *lines))

@@ -29,7 +29,7 @@ CLOSE = 1e-5  # weights of the same training in another run, relative to the lar
 _CLOSE_RESULT = 1e-3  # losses, relative
 _LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM = 30.0, 8
 _EVENTS = 60  # of the newest calls, in the timeline
-_TIMELINE_TITLE = "The last calls of both ranks: rank 0 saves one second late, rank 1 is a little slower in each step"
+_TIMELINE_TITLE = "The last calls of both ranks: rank 0 saves 1 s late, and rank 1 is a little slower in each step"
 
 
 def capstone_trials(script: Path) -> AbstractContextManager[Trials]:
@@ -75,7 +75,7 @@ def survives_a_kill(trials: Trials) -> Part:
     _require_safe_checkpoint(undisturbed)
     choice = random.Random(trials.script.read_bytes())
     rank, step = choice.randrange(2), trials.steps_per_epoch + choice.randrange(2, 2 * trials.steps_per_epoch - 1)
-    moment = f"Rank {rank} killed at step {step} of {EPOCHS * trials.steps_per_epoch}"
+    moment = f"Rank {rank} was killed at step {step} of {EPOCHS * trials.steps_per_epoch}"
     killed = trials.run("one of them killed", 2, fault=(KILLED, rank, step))
     refuse({"kill_unnoticed": killed.status == 0}, moment=moment)
     resumed = trials.run("resumed", 2, resumes=killed).require_end()
@@ -106,7 +106,7 @@ def distance_of_weights(one: Outcome, other: Outcome) -> float:
 
 
 def _equal(distance: float) -> str:
-    return f"final weights within {distance:.0e}" if distance else "the same final weights, bit for bit"
+    return f"final weights that agree to within {distance:.0e}" if distance else "the same final weights, bit for bit"
 
 
 def counts_each_sample(trials: Trials) -> Part:
@@ -140,7 +140,7 @@ def number_tested(number: float, wanted: int, ranks: int) -> dict[str, Any]:
 def _other_results(result: Mapping[str, float], wanted: Mapping[str, float]) -> list[str]:
     allowed = {key: _CLOSE_RESULT * abs(wanted[key]) for key in RESULTS} | {"correct": 3}  # rounding turns a few
     return [
-        f"{key} is {result[key]:.6g}; the plain program has {wanted[key]:.6g}."
+        f"{key} is {result[key]:.6g}, but {wanted[key]:.6g} in the plain program."
         for key in ("train_loss", "test_loss", "correct")
         if not abs(result[key] - wanted[key]) <= allowed[key]
     ]

@@ -197,7 +197,7 @@ def run_command(
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**os.environ, **ours, **variables},
-            start_new_session=True,  # stop in a notebook is for us, who then end them
+            start_new_session=True,  # a notebook's stop button interrupts only us, and we end them
         )
     try:
         while (status := process.poll()) is None:

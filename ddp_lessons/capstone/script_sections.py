@@ -108,9 +108,9 @@ def training_script(section: str, *functions: Any, script: str | Path = "train.p
     """
     path, exercise = Path(script), f'training_script("{section}")'
     if section not in SECTIONS:
-        raise ValueError(f"section is one of {', '.join(map(repr, SECTIONS))}, not {section!r}")
+        raise ValueError(f"section must be one of {', '.join(map(repr, SECTIONS))}, not {section!r}")
     if not path.is_file():
-        return replace(not_started(exercise), mistake=f"There is no file {path.name} here: run the cells above.")
+        return replace(not_started(exercise), mistake=f"There is no file {path.name} here. Run the cells above first.")
     put_into(path, *functions)
     written = _written(section, path.read_text(encoding="utf-8"))
     if written == _written(section, BEGIN.read_text(encoding="utf-8") + _UNWRITTEN):

@@ -39,7 +39,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Mistake:
-    """What somebody wrote, and the sentence that it deserves; {rank} in it is the first rank with a wrong answer."""
+    """A wrong program, and the sentence that reports it; {rank} in it is the first rank with a wrong answer."""
 
     program: Program
     sentence: str
@@ -99,7 +99,7 @@ class Exercise:
         self.parameters = self.parameters or tuple(inspect.signature(self.solution).parameters)
 
     def as_answer(self, program: Program) -> Any:
-        """What a learner hands in who writes this program."""
+        """The answer that a learner with this program hands in."""
         return program
 
     def __call__(self, answer: Any, *, on: Nodes | None = None) -> Report:

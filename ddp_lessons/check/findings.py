@@ -82,11 +82,11 @@ def _wrong_answer(exercise: Exercise, cases: Sequence[Case]) -> Finding | None:
     rank, first, is_wrong_everywhere = _first_difference(exercise, case)
     if first is None:
         return None
-    who = "It" if is_wrong_everywhere else "Rank {rank}"
+    who = "Your function" if is_wrong_everywhere else "Rank {rank}"
     early = case.yours.traffic.collective_never_waited_for()
     mistake = recognized(exercise, cases, is_right=False) if early is None else None
     sentence = (
-        (f"It reads the result of {early.call} too early. Call wait() on its handle first." if early else "")
+        (f"The result of {early.call} is read too early. Call wait() on its handle first." if early else "")
         or (mistake.sentence if mistake is not None else "")
         or _said_nothing(exercise, case, rank, who)
         or (f"{who} {first.fault}" if first.fault and first.place == "answer" else "")
@@ -126,7 +126,7 @@ def _said_nothing(exercise: Exercise, case: Case, rank: int, who: str) -> str:
     is_needed = case.expected.traffic.events and exercise.budget.least
     if case.world_size > 1 and is_needed and not case.yours.traffic.events:
         return (
-            "No rank sends or receives anything, so each rank knows only what it was given. Communicate with "
+            "No rank sends or receives anything, so each rank knows only its own arguments. Communicate with "
             "torch.distributed. If there is a loop, check its range."
         )
     if not isinstance(case.yours.fields[rank].get("answer"), NothingDone):
@@ -142,19 +142,19 @@ def _wrong_traffic(exercise: Exercise, cases: Sequence[Case]) -> Finding | None:
     mistake = recognized(exercise, cases, is_right=True)
     sent = case.yours.traffic.brought
     sentence = mistake.sentence.replace("{rank}", str(sent.index(max(sent)))) if mistake is not None else sentence
-    details = [f"    {ranks_counted(case.world_size)}; the answer is right", *traffic_table(exercise, case)]
+    details = [f"    {ranks_counted(case.world_size)}; the answer is correct", *traffic_table(exercise, case)]
     return Finding(sentence, details)
 
 
 def _outside_the_budget(exercise: Exercise, case: Case) -> str:
     budget, traffic = exercise.budget, case.yours.traffic
     if case.world_size > 1 and sum(traffic.brought) < budget.least * sum(case.expected.traffic.brought):
-        return "Too little is communicated for each rank to know the answer. Send the data with torch.distributed only."
+        return "The ranks communicate too little to know the answer. Send the data with torch.distributed only."
     yours, needed = _carried(exercise, traffic), _needed(exercise, case)
     small_change = 0 if budget.measured.startswith("messages") else _SMALL_CHANGE_BYTES
     if budget.most is not None and yours > needed + small_change:
         are = "is" if needed == 1 else "are"
-        much = f"Too much is communicated: {yours:,} {budget.measured}, but {needed:,} {are} enough."
+        much = f"The ranks communicate too much: {yours:,} {budget.measured}, but {needed:,} {are} enough."
         return f"{much} {budget.too_much}".rstrip()
     for rank in range(case.world_size):
         targets = traffic.destinations(rank)
@@ -177,14 +177,15 @@ def _needed(exercise: Exercise, case: Case) -> int:
 def _forbidden(exercise: Exercise, traffic: Traffic) -> Finding | None:
     allowed = exercise.budget.calls
     event = next((one for one in traffic.collectives if allowed and one.call not in allowed), None)
-    return _about(event, "It calls the collective {call}. Use only messages: send, recv, isend and irecv.")
+    return _about(event, "Your function calls the collective {call}. Use only messages: send, recv, isend and irecv.")
 
 
 def _not_waited_for(traffic: Traffic) -> Finding | None:
     event = traffic.never_waited_for()
     what = "sent" if event is not None and event.operation == "send" else "in the buffer"
     sentence = (
-        f"It never waits for its {{call}}, so the data may not be {what} yet. Keep each returned handle and call "
+        f"Your function never waits for its {{call}}, so the data may not be {what} yet. Keep each returned handle, "
+        "and call "
     )
     return _about(event, f"{sentence}wait() on it.", " and never waits for it")
 
@@ -192,7 +193,9 @@ def _not_waited_for(traffic: Traffic) -> Finding | None:
 def _changed_too_early(traffic: Traffic) -> Finding | None:
     event = next((event for event in traffic.events if event.remark == "changed"), None)
     return _about(
-        event, "It changes the tensor of {call} before wait(), so the changed values may be sent. Call wait() first."
+        event,
+        "Your function changes the tensor of {call} before wait(), so the changed values may be sent. Call "
+        "wait() first.",
     )
 
 

@@ -140,7 +140,7 @@ def _finding(
 
 
 _TOO_MANY_CALLS = Finding(
-    "It calls torch.distributed more than 100,000 times. Send whole tensors or large parts of them."
+    "Your function calls torch.distributed more than 100,000 times. Send whole tensors or large parts of them."
 )
 
 
@@ -162,18 +162,18 @@ def _contrast(
 ) -> str:
     """What was right until then, as the start of the sentence."""
     if before and world_size == 1:
-        return "It works with several ranks, but not with one rank"
+        return "It works with several ranks but not with one"
     if before:
-        return f"It works with {ranks_counted(max(before))}, but not with {world_size}"
+        return f"It works with {ranks_counted(max(before))} but not with {world_size}"
     if culprit.trait == AGAIN:
-        return "The first call is right, but the next one is not"
+        return "The first call returns the correct answer, but the next one does not"
     given = in_words(exercise.parameters, trials[0].arguments(0, world_size))
-    return f"It works for {given}, but fails for {culprit.trait}" if culprit.trait else ""
+    return f"It works for {given} but fails for {culprit.trait}" if culprit.trait else ""
 
 
 def _what_was_tried(exercise: Exercise, world_sizes: Sequence[int]) -> list[str]:
     ranks = f", with {joined(sorted(world_sizes))} ranks" if max(exercise.world_sizes) > 1 else ""
-    lines = [f"    right in {len(exercise.trials)} different trials{ranks}"]
+    lines = [f"    correct in {len(exercise.trials)} different trials{ranks}"]
     if left_out := sorted({*exercise.world_sizes} - {*world_sizes}):
         most = max(world_sizes)
         lines.append(

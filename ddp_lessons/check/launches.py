@@ -31,7 +31,7 @@ class CheckFailed(Exception):
 def launches_on(nodes: Nodes | None, check: str) -> Iterator[None]:
     """Inside the with block, the launches of this check start their ranks there; None: on this machine."""
     if nodes is not None and check in _ONLY_HERE:
-        raise ValueError(f"check.{check} runs on this machine only; leave out on=")
+        raise ValueError(f"check.{check} runs only on this machine; leave out on=")
     before = _nodes.set(checked("on", nodes))
     try:
         yield

@@ -73,7 +73,7 @@ def without_output() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _lateness(number: int, rank: int, world_size: int, is_punctual: bool) -> Iterator[None]:
-    """Nobody is late in the first trial, the last ranks in the second, the first ones in the third, then by chance.
+    """No rank is late in the first trial, the last ranks in the second, the first ones in the third, then by chance.
 
     By chance, a rank also pauses briefly before some of its calls of torch.distributed. An answer that is right only
     if the other rank is quick enough then becomes wrong.
@@ -105,7 +105,7 @@ def _lateness(number: int, rank: int, world_size: int, is_punctual: bool) -> Ite
 
 @contextlib.contextmanager
 def common_folder() -> Iterator[Any]:
-    """A new current folder, the same for all ranks, and a store for what they tell each other about it.
+    """A new current folder, the same for all ranks, and a store in which they share values.
 
     It is next to the file of the group's store, so the launch removes it, also after a hang.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ddp_lessons.check.report import Report
 
-BEGIN = "Start with the message: which rank waits, in which line and for which rank, and what did that rank do instead?"
+BEGIN = "Start with the message: which rank waits, on which line and for which rank, and what did that one do instead?"
 
 
 @dataclass(frozen=True)
@@ -63,4 +63,4 @@ def _hint(one: Reading, line: object) -> str:
     lines = one.program.count("\n") + 1
     if not isinstance(line, int) or not 1 <= line <= lines:
         return f"The program has lines 1 to {lines}, so {line!r} is not one of them."
-    return f"Not line {line}. {one.hints.get(line, BEGIN)}"
+    return f"It isn't line {line}. {one.hints.get(line, BEGIN)}"

@@ -60,7 +60,9 @@ def rehearse(script: str) -> tuple[list[Note], str]:
                 printed, notes = process.communicate(timeout=20)
             except TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                raise RuntimeError("A command does not end within 20 seconds. Look for one that never ends.") from None
+                raise RuntimeError(
+                    "The script did not end within 20 seconds. Look for a command that never ends."
+                ) from None
     if process.returncode:
         raise RuntimeError(printed.strip().split("\n")[-1])
     return [json.loads(line) for line in notes.splitlines()], printed.replace(f"{job}: ", "")
@@ -85,13 +87,13 @@ def _sbatch(script: str) -> None:
     with open(script, encoding="utf-8") as file:
         lines = file.read().splitlines()
     if not lines or not lines[0].startswith("#!"):
-        sys.exit("sbatch refuses a script whose first line does not start with #!. Start with #!/bin/bash.")
+        sys.exit("sbatch refuses a script whose first line does not start with #!. Write #!/bin/bash there.")
     options = {"nodes": "1", "job-name": "job"}
     for line in takewhile(lambda line: re.match(r"\s*(#|$)", line), lines):
         if line.startswith("#SBATCH"):
             found, rest = _options_of(shlex.split(line.removeprefix("#SBATCH"), comments=True))
             if rest or not all(re.fullmatch(r"[1-9][\d-]*", found.get(name, "1")) for name in _COUNTS):
-                sys.exit(f"sbatch cannot read {line}. Fix this line.")
+                sys.exit(f"sbatch cannot parse {line}. Fix this line.")
             options |= found
     nodes, gpus = int(options["nodes"].split("-")[0]), 0
     for name, on in (("gpus", nodes), ("gres", 1), ("gpus-per-node", 1)):

@@ -55,7 +55,7 @@ def not_started(exercise: str) -> Report:
 
 def check_failed(exercise: str, traceback: str) -> Report:
     lines = [without_middle(f"    {line}", _LONGEST_LINE) for line in traceback.rstrip().split("\n")]
-    mistake = "The check itself failed. This is a defect of ddp_lessons, not a mistake in your code."
+    mistake = "The check itself failed because of a bug in ddp_lessons, not because of your code."
     step = "  Next: show this traceback to your instructor, or report it to the authors of the course."
     return Report(exercise, False, "could not judge", mistake, (*lines[-_MOST_LINES:], step))
 
@@ -147,7 +147,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _bars(amounts: Sequence[str]) -> str:
-    """Yours above the textbook's."""
+    """Yours above the one that is needed."""
     numbers = [float(amount.replace(",", "")) for amount in amounts]
     most = max([*numbers, 1.0])
     wide = [f"width:{8 * number / most:.2f}em" for number in numbers]

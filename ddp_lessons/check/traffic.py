@@ -43,7 +43,7 @@ class Traffic:
 
     @cached_property
     def pattern(self) -> Counter[object]:
-        """Who sends how much to whom, and who takes part in which collective."""
+        """Which rank sends how much to which, and which ranks take part in which collective."""
         giving = [*self.sends, *self.collectives]
         return Counter((event.operation, event.rank, event.peer, event.bytes) for event in giving)
 
@@ -101,7 +101,7 @@ def _is_between(event: Event, group_between: str) -> bool:
 
 
 def _hangs(event: Event) -> bool:
-    """This call waits for other ranks that never come."""
+    """This call waits for calls that other ranks never make."""
     return event.end is None and not event.error and (event.waited is not None or event.call not in _NON_BLOCKING)
 
 

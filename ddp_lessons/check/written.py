@@ -20,7 +20,7 @@ def why_not_callable(function: object, parameters: Sequence[str] | None, what: s
     """A sentence if `function(*parameters)` cannot work, or ""; None: they are not checked."""
     if not callable(function):
         if function is None:
-            return f"It got None instead of a {what}. Pass the {what} itself, without calling it."
+            return f"The check got None instead of a {what}. Pass the {what} itself, without calling it."
         return f"The check got {_article(type(function).__name__)}. Pass a {what} that every rank can call."
     called = getattr(function, "__name__", type(function).__name__)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):

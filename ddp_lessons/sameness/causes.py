@@ -1,4 +1,4 @@
-"""Why two runs of a training part: the cause of the first difference.
+"""Why two training runs diverge: the cause of the first difference.
 
 Parameters, buffers, settings and numbers of steps are judged here; they differ though every gradient agreed.
 """
@@ -53,8 +53,8 @@ def cause_of(comparison: Comparison, difference: Difference) -> tuple[Finding, b
 
 def _steps(steps: tuple[int, ...]) -> str:
     if len(set(steps)) == 1:
-        return f"each of {len(steps)} ranks makes {steps[0]}"
-    return ", ".join(f"rank {rank} makes {number}" for rank, number in enumerate(steps))
+        return f"each of {len(steps)} ranks takes {steps[0]}"
+    return ", ".join(f"rank {rank} takes {number}" for rank, number in enumerate(steps))
 
 
 def _weights_cause(comparison: Comparison, difference: Difference) -> Finding:
@@ -66,7 +66,7 @@ def _weights_cause(comparison: Comparison, difference: Difference) -> Finding:
     if step:
         return finding("changed_between_steps", before=step - 1, step=step, ranks=ranks_named(wrong))
     do_agree = all(not apart(own[key], ranks[0][key]).any() for own in ranks for key in own.keys() & ranks[0].keys())
-    why = ", though all ranks agree: the seed, or what is drawn before, depends on the number of ranks"
+    why = ", although all ranks agree: the seed, or the number of random draws before, depends on the number of ranks"
     return finding("initial_weights", ranks=ranks_named(wrong), agree=why * do_agree)
 
 

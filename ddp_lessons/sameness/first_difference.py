@@ -1,4 +1,4 @@
-"""Where do two runs of a training part? They are compared step by step; the first difference counts."""
+"""Where do two training runs diverge? They are compared step by step; the first difference counts."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def compare(one: Run, many: Run) -> Comparison:
     found = Comparison(one, many)
     if without := [run.world_size for run in (one, many) if not max(run.steps)]:
         raise CannotCompare(
-            f"no optimizer of torch.optim made a step on {count(without[0], 'rank')}, so there is nothing to compare",
-            "call optimizer.step() of an optimizer of torch.optim; parameters that are changed by hand aren't watched.",
+            f"no optimizer from torch.optim took a step on {count(without[0], 'rank')}, so there is nothing to compare",
+            "call step() on an optimizer from torch.optim; updates that you make by hand are not recorded.",
         )
     steps, watched = {*one.steps, *many.steps}, min(one.watched, many.watched)
     have_others = (step for step in range(max(steps)) if _have_other_samples(one, many, step))
@@ -182,8 +182,8 @@ def _require_the_same_parameters(base: ByName, ranks: list[ByName]) -> None:
         return
     names = sorted({name for name, _ in theirs})
     raise CannotCompare(
-        f"{len(missing)} of {len(base)} parameters of one rank (such as {missing[0]}) have no parameter of the same "
-        f"name and shape on {count(len(ranks), 'rank')}, which have {', '.join(names[:3])}"
-        f"{', ...' * (len(names) > 3)}",
-        "give the model the same parameters on every number of ranks.",
+        f"{len(missing)} of {len(base)} parameters on one rank (such as {missing[0]}) have no counterpart of the "
+        f"same name and shape on {count(len(ranks), 'rank')}, whose parameters are "
+        f"{', '.join(names[:3])}{', ...' * (len(names) > 3)}",
+        "give the model the same parameters for every number of ranks.",
     )

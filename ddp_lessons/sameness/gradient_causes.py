@@ -49,7 +49,7 @@ def _flat(by_name: ByName, names: Sequence[str]) -> Array:
 
 
 class StepGradients:
-    """The gradients of the step at which two runs part: of one rank, and of each of several."""
+    """The gradients of the step at which two runs diverge: of one rank, and of each of several."""
 
     def __init__(self, comparison: Comparison, step: int) -> None:
         self.many, self.step = comparison.many, step
@@ -144,10 +144,10 @@ def _by_a_factor(at: StepGradients) -> Finding | None:
     # one rank clips to the threshold, so a smaller gradient of several ranks is as it was before clipping
     clipped = at.clipped if 0 < factor < 1 and not at.near(factor, 1 / ranks) else 1.0
     if at.near(factor * clipped, 1 / ranks):
-        when = f"Before clipping, which left {clipped:.4g} of one rank's gradient, the" if clipped < 1 else "The"
+        when = f"Before clipping, which scaled one rank's gradient by {clipped:.4g}, the" if clipped < 1 else "The"
         add_up = (
-            "the ranks' own gradients already add up to it (a loss that is a sum, or is divided by world_size or by "
-            "the global batch), and then they are averaged, too"
+            "the ranks' own gradients already add up to that of one rank (their loss is a sum, or is divided by "
+            "world_size or by the global batch), and then they are also averaged"
         )
         is_sum = at.wanted is not None and bool((np.abs(at.wanted / clipped - 1) <= at.tolerance).all())
         why = add_up if is_sum else "it is divided by world_size twice"
@@ -160,7 +160,7 @@ def _by_weights(at: StepGradients) -> Finding | None:
     """What the two vectors of weights say: `used` has zeros, is even, or is that of gradients with equal norms."""
     silent = [rank for rank, own in enumerate(at.own) if not largest(own)]
     if all(at.own) and 0 < len(silent) < at.world_size:
-        how = "is zero after its backward pass, and it enters the average"
+        how = "is zero after its backward pass, but counts in the average"
         return finding("rank_left_out", left_out=ranks_named(silent), how=how)
     used, wanted = at.used, at.wanted
     if used is None:
@@ -171,7 +171,7 @@ def _by_weights(at: StepGradients) -> Finding | None:
         if is_lost.sum() == at.world_size - 1 and not at.near(used[rank], 1 / at.world_size):
             return finding("gradient_of_one_rank", rank=rank)
         left_out = ranks_named([int(rank) for rank in np.flatnonzero(is_lost)])
-        return finding("rank_left_out", left_out=left_out, how="does not enter the average")
+        return finding("rank_left_out", left_out=left_out, how="is left out of the average")
     if wanted is None:
         return None
     if at.is_even(used) and not at.is_even(wanted):
@@ -289,7 +289,7 @@ def _not_averaged(at: StepGradients) -> Finding | None:
         return finding("ddp_bypassed")
     if any(record.syncs and not record.syncs[-1] for record in at.records):
         return finding("no_sync")
-    ddp = " DistributedDataParallel averages only the parameters of the module that it wraps." * has_ddp
+    ddp = " DistributedDataParallel averages only the gradients of the module that it wraps." * has_ddp
     return finding("not_averaged", names=names_of(names), ddp=ddp)
 
 

@@ -1,6 +1,6 @@
-"""Inside a rank: watch a training through torch's own global hooks, without a change in it.
+"""Inside a rank: watch a training run through torch's own global hooks, without changing it.
 
-It makes no collective call and raises nothing. A training with more steps than are watched goes on to its end: an
+It makes no collective call and raises nothing. A run with more steps than are watched goes on to its end: an
 exception of ours in the middle of it would run its `except` and `finally` blocks, and ranks that stop at different
 places could hang because of us.
 """
@@ -38,7 +38,7 @@ def watched_train(
 
 @contextlib.contextmanager
 def watching(rank: int, args: object, dtype: str | None, steps: int, random: Sequence[str]) -> Iterator[Watcher]:
-    """Watch the training that this block runs, in this dtype, without dropout if that is among the random."""
+    """Watch the training run in this block, in this dtype, without dropout if that is among the random."""
     seed_by_rank(rank)
     watcher = Watcher(steps, random)
     dropout = without_dropout() if "dropout" in random else contextlib.nullcontext()
@@ -47,7 +47,7 @@ def watching(rank: int, args: object, dtype: str | None, steps: int, random: Seq
 
 
 class Watcher:
-    """Hooks that are there while a training runs, and what they have noted. Parameters are known by their id."""
+    """Hooks that are there during a training run, and what they have noted. Parameters are known by their id."""
 
     def __init__(self, steps: int, random: Sequence[str] = ()) -> None:
         self._most, self._counts_only = steps, "augmentation" in random
@@ -126,7 +126,7 @@ class Watcher:
         if self._depth or not torch.is_grad_enabled() or _is_transformed():
             return
         samples = None
-        with contextlib.suppress(Exception):  # inputs of a kind that has no rows must not end a training
+        with contextlib.suppress(Exception):  # inputs of a kind that has no rows must not end a training run
             samples = samples_in((args, kwargs))
         if samples is None:
             return

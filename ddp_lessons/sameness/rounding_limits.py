@@ -1,4 +1,4 @@
-"""How far two trainings may be apart by rounding alone, step by step.
+"""How far two training runs may be apart by rounding alone, step by step.
 
 **Gradients.** A gradient is a sum over the samples, and each term of it has passed dot products over a layer's inputs.
 Two orders of adding T numbers differ by about `eps * sqrt(T)` of their scale, where T = samples x largest dimension of

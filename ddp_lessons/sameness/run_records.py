@@ -63,7 +63,7 @@ class RankRecord:
 
 @dataclass(frozen=True)
 class Run:
-    """One training on `len(ranks)` ranks."""
+    """One training run on `len(ranks)` ranks."""
 
     ranks: tuple[RankRecord, ...]
 
@@ -133,7 +133,7 @@ _OURS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (Piece, 
 
 
 class CannotRead(ValueError):
-    """A file is missing, or holds no record of a rank."""
+    """A file is missing, or is not a rank's record."""
 
 
 def file_of(folder: Path, rank: int) -> Path:
@@ -153,9 +153,9 @@ def read_record(path: Path) -> RankRecord:
     try:
         record = json.loads(path.read_text(encoding="utf-8"), object_hook=_ours)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CannotRead(f"{path.name} holds no record of a rank ({type(error).__name__}: {error})") from error
+        raise CannotRead(f"{path.name} is not a rank's record ({type(error).__name__}: {error})") from error
     if not isinstance(record, RankRecord):
-        raise CannotRead(f"{path.name} holds no record of a rank")
+        raise CannotRead(f"{path.name} is not a rank's record")
     return record
 
 

@@ -1,4 +1,4 @@
-"""`same_as_one`: run a training function on one rank and on several, and say whether they train the same model."""
+"""`same_as_one`: run a training function on one rank and on several, and say whether the training is the same."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def same_as_one(
     show it, the cause.
 
     Args:
-        train: any training function that uses an optimizer of torch.optim.
+        train: any training function that uses an optimizer from torch.optim.
         *args: further arguments, the same for every rank.
         ranks: the numbers of ranks to compare; one rank is always included.
         steps: for how many optimizer steps values are compared. The training run still continues to its end.
@@ -84,9 +84,9 @@ def checked_watch(steps: int, dtype: torch.dtype | None, random: Iterable[str]) 
     """What a rank is told about the watching."""
     names = (random,) if isinstance(random, str) else tuple(random)
     if unknown := [name for name in names if name not in RANDOM]:
-        raise ValueError(f"random= knows {' and '.join(map(repr, RANDOM))}, not {unknown[0]!r}")
+        raise ValueError(f"random= accepts {' and '.join(map(repr, RANDOM))}, not {unknown[0]!r}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"steps is the number of optimizer steps to compare, at least 1, not {steps!r}")
+        raise ValueError(f"steps must be the number of optimizer steps to compare, at least 1, not {steps!r}")
     if dtype is not None and not getattr(dtype, "is_floating_point", False):
         raise TypeError(f"dtype must be a floating-point dtype such as torch.float64, not {dtype!r}")
     return {"steps": steps, "dtype": dtype and str(dtype).removeprefix("torch."), "random": names}

@@ -46,15 +46,15 @@ def add_same_as_one(commands: Commands) -> None:
     options.add_argument(
         "--random", action="append", choices=RANDOM, metavar="WHAT", help="random by design: dropout, augmentation"
     )
-    options.add_argument("--timeout", type=float, metavar="SECONDS", help="end each run after this time")
+    options.add_argument("--timeout", type=float, metavar="SECONDS", help="stop each run after this time")
     parser = commands.add_parser(
         "same-as-one",
         parents=[options],
-        help="run a training script on one rank and on several, and say whether it is the same training",
+        help="run a training script on one rank and on several, and say whether the training is the same",
         usage=f"{commands._prog_prefix} same-as-one SCRIPT [options] [-- its arguments]",
         description="Run a training script under torchrun on one rank and on several, and compare samples, gradients "
-        "and parameters step by step. The script needs no change. Exit status 0: the same training; 1: not the same; "
-        "2: could not tell.",
+        "and parameters step by step. The script needs no changes. Exit status: 0 if the training is the same, 1 if "
+        "it is not, 2 if the command could not tell.",
     )
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="SCRIPT", help="the script; torchrun starts it")
     parser.set_defaults(run=lambda chosen: same_script(_with_the_rest(chosen, options, parser)))
@@ -105,7 +105,7 @@ def _run(chosen: argparse.Namespace, size: int, in_float64: bool) -> Run:
     from ddp_lessons.sameness.run_records import CannotRead, Run, failure_in, file_of, read_record
 
     ranks, its_own = count(size, "rank"), shlex.join([chosen.script, *chosen.arguments])
-    advice = f"make the script run on its own first: torchrun --standalone --nproc-per-node={size} {its_own}"
+    advice = f"get the script to run on its own first: torchrun --standalone --nproc-per-node={size} {its_own}"
     folder = Path(tempfile.mkdtemp(prefix="ddp-lessons-"))  # readable by its owner only
     watch = json.dumps({"steps": chosen.steps, "random": chosen.random, "dtype": "float64" if in_float64 else None})
     rank = ["-m", "ddp_lessons.sameness.watched_script", str(folder), watch, chosen.script, *chosen.arguments]
@@ -114,14 +114,14 @@ def _run(chosen: argparse.Namespace, size: int, in_float64: bool) -> Run:
         status = _status([sys.executable, *torchrun_here(size, folder), *rank], here, printed, chosen.timeout)
         if status is None:
             raise ScriptFailed(
-                f"on {ranks} the script did not end within {chosen.timeout:g} seconds",
+                f"on {ranks}, the script did not end within {chosen.timeout:g} seconds",
                 "raise --timeout, or see where each rank waits: python -m ddp_lessons explain "
                 f"--nproc-per-node {size} {chosen.script}",
             )
         if status:
             told = failure_in(folder) if failure_in(folder).exists() else printed
             last = told.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-            reason = f"on {ranks} the script failed with exit status {status}; see its last lines above"
+            reason = f"on {ranks}, the script failed with exit status {status}; see its last lines above"
             raise ScriptFailed(reason, advice, "\n".join(last))
         return Run(tuple(read_record(file_of(folder, rank)) for rank in range(size)))
     except CannotRead as missing:

@@ -1,4 +1,4 @@
-"""What `same_as_one` says: the same training or not, where the runs part, why, and what to do."""
+"""What `same_as_one` says: the same training or not, where the runs diverge, why, and what to do."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from ddp_lessons.sameness.run_records import Run
 
 @dataclass(frozen=True, repr=False)
 class SamenessReport:
-    """The outcome of `same_as_one`. It shows itself as the last line of a cell.
+    """The outcome of `same_as_one`. It displays itself as the last line of a cell.
 
-    `same` is None where it could not tell. `cause` is a short key, "" if nothing differs and "unknown" if none fits.
+    `same` is None if it could not tell. `cause` is a short key: "" if nothing differs, "unknown" if no known cause
+    fits.
     """
 
     same: bool | None
     lines: tuple[str, ...]
     cause: str = ""
-    world_size: int = 0  # where the difference was found; with the next three, it says where the runs part
+    world_size: int = 0  # where the difference was found; with the next three, it says where the runs diverge
     step: int | None = None
     rank: int | None = None
     parameter: str = ""
@@ -55,7 +56,7 @@ class SamenessReport:
 
     @property
     def picture(self) -> Any:
-        """The distance from the run on one rank, step by step; of the gradients and of the parameters.
+        """The distance of the gradients and of the parameters from the run on one rank, step by step.
 
         None where nothing could be compared.
         """
@@ -83,10 +84,10 @@ class SamenessReport:
 
 
 NOT_SHARED = "Every rank processes every sample, so the ranks share no work."
-_NO_FLOAT64 = "In float64 it can't be run, so a ReLU or max pooling that rounding sends the other way is not ruled out."
+_NO_FLOAT64 = "The runs fail in float64, so the cause may be rounding alone, which can flip a ReLU or max pooling."
 _ROUNDING = (
-    "This is in float64. As it is, the training parts at step {step} on {ranks} within float32 rounding, which sends a "
-    "ReLU or max pooling the other way."
+    "This holds in float64. In float32, the runs diverge at step {step} on {ranks}, because rounding flips a ReLU or "
+    "max pooling."
 )
 
 
@@ -150,7 +151,7 @@ def _shows_nothing(comparison: Comparison) -> tuple[str, str] | None:
         return None
     return (
         "the gradients do not depend on the samples, so a wrong split of the data would not show",
-        "compare with the loss that you train with, and with data that differs from sample to sample.",
+        "compare with the loss that you train with, and with samples that differ from each other.",
     )
 
 
@@ -164,14 +165,14 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> tu
     is_by_all = bool(whole) and any(all(part == whole for part in parts) for parts in at_first)
     is_split_otherwise = not is_by_all and any(each.other_samples_at is not None for each in compared)
     notes = {
-        "In later steps only samples and optimizer settings were compared.": watched < steps,
+        "In later steps, only samples and optimizer settings were compared.": watched < steps,
         "To compare more steps in full, raise `steps` (`--steps`).": watched < steps,
         "Dropout was switched off for the comparison.": "dropout" in random,
-        "The inputs are random: samples were only counted, and the ranks compared with each other.": (
+        "The inputs are random, so samples were only counted, and the ranks were compared with each other.": (
             "augmentation" in random
         ),
         NOT_SHARED: is_by_all,
-        "The inputs are split or arranged differently than on one rank, but the gradients agree.": is_split_otherwise,
+        "The inputs are split or arranged differently from one rank's, but the gradients agree.": is_split_otherwise,
     }
     first = f"The same training on {sizes} ranks: {in_full}, gradients within {within:.0e}."
     return first, *(note for note, holds in notes.items() if holds)
@@ -180,7 +181,7 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> tu
 def _not_same(first: Comparison, difference: Difference, compared: Sequence[Comparison]) -> SamenessReport:
     cause, is_of_samples = cause_of(first, difference)
     ranks = first.many.world_size
-    lines = [f"Not the same training: on {count(ranks, 'rank')} {_headline(first, difference, is_of_samples)}"]
+    lines = [f"Not the same training: on {count(ranks, 'rank')}, {_headline(first, difference, is_of_samples)}"]
     if difference.parameter:
         of = {GRADIENTS: "gradient of ", BUFFERS: "buffer "}.get(difference.what, "")
         lines.append(
@@ -198,7 +199,7 @@ def _not_same(first: Comparison, difference: Difference, compared: Sequence[Comp
         ]
         if sizes:
             named = count(sizes[0], "rank") if len(sizes) == 1 else f"{listed(sizes)} ranks"
-            lines.append(f"On {named} it is {told}.")
+            lines.append(f"On {named}, it is {told}.")
     lines += [f"Cause: {cause.because}", f"Next: {cause.advice}"]
     where = (ranks, difference.step, difference.rank, difference.parameter)
     return SamenessReport(False, tuple(lines), cause.key, *where)
@@ -213,7 +214,7 @@ def _headline(comparison: Comparison, difference: Difference, is_of_samples: boo
     if what == BEFORE and step == 0:
         return "the initial weights differ."
     if what == AFTER and not difference.parameter:
-        return f"the settings of the optimizer differ at step {step}."
+        return f"the optimizer settings differ at step {step}."
     if what == SAMPLES or is_of_samples:
         at = comparison.other_samples_at
         return f"different samples enter the model in step {step if at is None else at}."

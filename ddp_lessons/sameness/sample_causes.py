@@ -51,7 +51,7 @@ def sample_cause(comparison: Comparison) -> Finding | None:
         Late=ranks_named(late).capitalize() if late else "",
         most=max(passes),
         fewest=min(passes),
-        gets=f"gets the same {same}" if have_same else f"goes through all {all_of_one} in an order of its own",
+        gets=f"gets the same {same}" if have_same else f"goes through all {all_of_one} in its own order",
         entered=count(together.total(), "sample"),
         whole=f"{whole.total():,}",
         share=f"{whole.total() // ranks:,}" if whole.total() % ranks == 0 else f"{whole.total():,} // {ranks}",

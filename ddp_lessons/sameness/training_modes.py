@@ -1,4 +1,4 @@
-"""Inside a rank: let a training draw other random numbers, compute in float64 or do without dropout, unchanged."""
+"""Inside a rank: make a training run draw other random numbers, compute in float64 or skip dropout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IN_PLACE = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__setitem__", 
 
 
 def seed_by_rank(rank: int) -> None:
-    """Without a seed of its own a training would begin differently in each run; as it is in practice, ranks differ."""
+    """Without a seed of its own, a training run would start differently each time; as in practice, ranks differ."""
     torch.manual_seed(1000 + rank)
     np.random.seed(1000 + rank)
     random.seed(1000 + rank)
@@ -29,7 +29,7 @@ def seed_by_rank(rank: int) -> None:
 
 @contextmanager
 def by_default(dtype: torch.dtype | None, args: object = ()) -> Iterator[None]:
-    """Compute in this dtype. In float64, who asks for float32 gets float64, and so do models among the arguments."""
+    """Compute in this dtype. In float64, requests for float32 give float64, and so do models among the arguments."""
     kept = torch.get_default_dtype()
     torch.set_default_dtype(dtype or kept)
     try:

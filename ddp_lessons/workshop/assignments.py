@@ -41,7 +41,9 @@ def export(grader: str, lesson: str, notebooks: Path, folder: Path) -> int:
             notebook, tasks = otter_assignment(file)
             place, after = folder / file.stem / file.name, f"otter assign {file.stem}/{file.name} dist/{file.stem}"
         if place.exists():
-            raise FileExistsError(f"{place} exists, and you may have edited it. Delete it, or name another folder.")
+            raise FileExistsError(
+                f"{place} already exists, and you may have edited it. Delete it, or choose another folder."
+            )
         place.parent.mkdir(parents=True, exist_ok=True)
         write_whole(place, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", mode=0o666)
         glossary = (notebooks / "glossary.md").read_text(encoding="utf-8")  # the lesson links to it
@@ -61,7 +63,7 @@ def _configure_nbgrader(config: Path) -> None:
     if not config.exists():
         write_whole(config, NBGRADER_CONFIG, mode=0o666)
     elif config.read_text(encoding="utf-8") != NBGRADER_CONFIG:
-        print(f"{config} is unchanged. Make sure that it contains what these lines set:\n\n{NBGRADER_CONFIG}")
+        print(f"{config} is unchanged. Make sure that it has the same settings as these lines:\n\n{NBGRADER_CONFIG}")
 
 
 def lesson_file(source: Path, lesson: str) -> Path:
@@ -73,7 +75,7 @@ def lesson_file(source: Path, lesson: str) -> Path:
     for file in sorted(source.glob(LESSONS)):
         if lesson.removesuffix(".ipynb") == file.stem or (lesson.isdecimal() and int(lesson) == int(file.stem[:2])):
             return file
-    raise LookupError(f"There is no lesson {lesson} in {source}. Name one by its number, such as 3.")
+    raise LookupError(f"There is no lesson {lesson} in {source}. Choose one by its number, such as 3.")
 
 
 def assignment(lesson: Path, cells_of: Callable[[Cell, Task], Iterator[Cell]]) -> tuple[Cell, list[Task]]:

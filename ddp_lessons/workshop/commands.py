@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def add_start(commands: Commands) -> None:
     start = commands.add_parser(
         "start",
-        help="copy the lessons into a folder of yours, and open the first one in JupyterLab",
-        description="Copy the lessons, without their stored outputs, into a folder of yours, and open the first one in "
-        "JupyterLab. Run it again after an update: files that you changed are kept, and their new version is saved "
+        help="copy the lessons to your own folder, and open the first one in JupyterLab",
+        description="Copy the lessons, without their stored outputs, to your own folder, and open the first one in "
+        "JupyterLab. Run it again after an update: files that you changed are kept, and their new versions are saved "
         "next to them.",
     )
     start.add_argument("folder", nargs="?", type=Path, default=Path("my_lessons"), help="your folder (my_lessons)")
@@ -30,7 +30,7 @@ def add_start(commands: Commands) -> None:
         nargs=argparse.REMAINDER,
         default=[],
         metavar="OPTION",
-        help="pass all that follows to JupyterLab, such as: --jupyter --no-browser --port 9999",
+        help="pass everything that follows to JupyterLab, such as --jupyter --no-browser --port 9999",
     )
     start.set_defaults(run=_start)
 
@@ -44,7 +44,7 @@ def _start(chosen: argparse.Namespace) -> int:
 def add_doctor(commands: Commands) -> None:
     look = commands.add_parser(
         "doctor",
-        help="check whether this machine is ready for the lessons, and how to fix what is not",
+        help="check whether this machine is ready for the lessons, and say how to fix what is not",
         description="Check whether this machine is ready for the lessons. Exit status: 1 if there is a PROBLEM.",
     )
     look.add_argument(
@@ -62,8 +62,9 @@ def _doctor(chosen: argparse.Namespace) -> int:
 def add_pair(commands: Commands) -> None:
     pair = commands.add_parser(
         "pair",
-        help="check only whether torch and torchvision match (the set-up does this)",
-        description="Check whether torch and torchvision match. Exit status: 1 if not, and the command that fixes it.",
+        help="check only whether torch and torchvision match (the setup runs this)",
+        description="Check whether torch and torchvision match. If not, print the command that fixes it, and exit "
+        "with status 1.",
     )
     pair.set_defaults(run=_pair)
 
@@ -77,13 +78,15 @@ def _pair(_: argparse.Namespace) -> int:
 def add_progress(commands: Commands) -> None:
     progress = commands.add_parser(
         "progress",
-        help="show which exercises passed, share your progress, or collect that of learners",
-        description="Show which exercises passed, by lesson. Progress stays on this machine and is sent nowhere. "
-        "Exit status: 1 if a file could not be read.",
+        help="show which exercises you have passed, share your progress, or collect that of your learners",
+        description="Show which exercises you have passed, by lesson. Your progress stays on this machine and is "
+        "sent nowhere. Exit status: 1 if a file could not be read.",
     )
     act = progress.add_mutually_exclusive_group()
     act.add_argument(
-        "--json", action="store_true", help="print your tries and dates, to share: --json > YOUR-NAME.json"
+        "--json",
+        action="store_true",
+        help="print your tries and dates so that you can share them: --json > YOUR-NAME.json",
     )
     act.add_argument("--collect", type=Path, metavar="FOLDER", help="make one table of all such files in this folder")
     progress.add_argument(
@@ -105,21 +108,23 @@ def _progress(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> in
 def add_room(commands: Commands) -> None:
     room = commands.add_parser(
         "room",
-        help="for an instructor: start a JupyterLab for each of many learners on this machine",
-        description="Start a JupyterLab for each learner, each with its own folder, copy of the notebooks, port and "
-        "token, and write the links to hand out. It runs until you press Ctrl+C. Started again, it uses the same "
-        "folders and links.",
+        help="for instructors: start a JupyterLab server for each learner on this machine",
+        description="Start a JupyterLab server for each learner, with its own folder, copy of the notebooks, port "
+        "and token, and write the links to hand out. The servers run until you press Ctrl+C. When you start them "
+        "again, they use the same folders and links.",
     )
     room.add_argument("--learners", type=int, default=30, metavar="N", help="number of learners (30)")
     room.add_argument("--folder", type=Path, default=Path("workshop"), help="where to store their work (workshop)")
     room.add_argument("--notebooks", type=Path, default=NOTEBOOKS, help="notebooks to copy (those of the course)")
     room.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (127.0.0.1, which only this machine reaches)"
+        "--host", default="127.0.0.1", help="address to listen on (127.0.0.1, which only this machine can reach)"
     )
     room.add_argument("--name", help="this machine's name in the links (--host, or its IP address)")
     room.add_argument("--port", type=int, default=9001, help="port of the first learner; the others follow (9001)")
-    room.add_argument("--ranks", default="8", metavar="N", help="maximum ranks of a launch (8, which the lessons need)")
-    room.add_argument("--memory", default="1 GB", help='maximum memory of a rank, such as "600 MB" (1 GB)')
+    room.add_argument(
+        "--ranks", default="8", metavar="N", help="maximum number of ranks per launch (8, which the lessons need)"
+    )
+    room.add_argument("--memory", default="1 GB", help='maximum memory per rank, such as "600 MB" (1 GB)')
     room.set_defaults(run=lambda chosen: _room(chosen, room))
 
 
@@ -132,11 +137,11 @@ def _room(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 def add_export(commands: Commands) -> None:
     export = commands.add_parser(
         "export",
-        help="write a lesson as an assignment for nbgrader or Otter, for courses that grade",
-        description="Write a lesson as an assignment in the instructor's form, with solutions. Each exercise is worth "
-        "one point, and its check is the test. The grader makes the students' form without solutions.",
+        help="export a lesson as a graded assignment for nbgrader or Otter",
+        description="Write the instructor version of an assignment, with solutions, from a lesson. Each exercise is "
+        "worth one point, and its check is the test. The grader generates the student version, without solutions.",
     )
-    export.add_argument("--for", dest="grader", choices=("nbgrader", "otter"), required=True, help="which grader")
+    export.add_argument("--for", dest="grader", choices=("nbgrader", "otter"), required=True, help="the grader")
     export.add_argument("--notebooks", type=Path, default=NOTEBOOKS, help="where the lessons are")
     export.add_argument("lesson", help="number or name of the lesson")
     export.add_argument("folder", type=Path, nargs="?", default=Path("graded"), help="your course's folder (graded)")

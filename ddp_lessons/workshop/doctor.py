@@ -54,7 +54,7 @@ _CGROUPS = (
 _MAKE_ROOM = (
     f"Close other programs, or give this container more memory: a learner needs {LEARNER_MEGABYTES / 1e3:.1f} GB."
 )
-_SHOW_IT = "If this line does not explain it, show it to your instructor."
+_SHOW_IT = "If you cannot tell from this line what is wrong, show it to your instructor."
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,11 @@ def check_gloo() -> Finding:
     results = launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True)
     sums, expected = list(results), sum(range(RANKS))
     if sums != [expected] * RANKS:
-        return Finding("PROBLEM", f"{RANKS} ranks got the sums {sums}, expected {expected} on each", _SHOW_IT)
-    took = f"{results.seconds:.2f} s after the first launch"
+        return Finding("PROBLEM", f"{RANKS} ranks computed the sums {sums} instead of {expected} on each", _SHOW_IT)
+    took = f"a second launch took {results.seconds:.2f} s"
     found = f"{RANKS} ranks connected over loopback, and their sum is {expected} ({took})"
     if results.seconds > SLOW_LAUNCH_SECONDS:
-        return Finding("note", found, "Slow: close other programs if this machine is busy.")
+        return Finding("note", found, "That is slow. Close other programs if this machine is busy.")
     return Finding("ok", found)
 
 
@@ -119,7 +119,7 @@ def _sum_of_ranks(rank: int, world_size: int) -> int:
 def check_cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if cores == 1:
-        shared = "All lessons work, but the ranks share the core, so more ranks are not faster."
+        shared = "All lessons work, but more ranks are not faster, because they share the core."
         return Finding("note", "1 core", shared)
     return Finding("ok", f"{cores} cores, shared by the ranks")
 
@@ -160,7 +160,7 @@ def check_mnist() -> Finding:
         return Finding("ok", f"{samples:,} samples in {mnist_folder()}")
     except (NotMnist, OSError) as error:
         what, *remedy = str(error).splitlines()
-        return Finding("PROBLEM", what, " ".join(remedy) or "Download the folder data of the course again.")
+        return Finding("PROBLEM", what, " ".join(remedy) or "Download the course's data folder again.")
 
 
 def check_jupyter() -> Finding:
@@ -168,13 +168,13 @@ def check_jupyter() -> Finding:
 
     folder = jupyter_runtime_dir()
     if not _can_write(folder):
-        remedy = "Set the variable JUPYTER_RUNTIME_DIR to the path of a folder of your own."
+        remedy = "Set the environment variable JUPYTER_RUNTIME_DIR to a folder that you can write to."
         return Finding("PROBLEM", f"Jupyter cannot write to {folder}", remedy)
     importlib.import_module("ipywidgets")
     widgets = f"ipywidgets {version('ipywidgets')}"
     if (found := version("jupyterlab")) is None:
-        remedy = f"To open the lessons in JupyterLab: {type_these(pip('install', JUPYTERLAB))}"
-        return Finding("note", f"{widgets}; JupyterLab is not installed, and other notebooks work, too", remedy)
+        remedy = f"To open the lessons in JupyterLab, install it. {type_these(pip('install', JUPYTERLAB))}"
+        return Finding("note", f"{widgets}; JupyterLab is not installed, but other notebook servers work, too", remedy)
     return Finding("ok", f"jupyterlab {found}, {widgets}")
 
 
@@ -185,12 +185,12 @@ def check_kernel() -> Finding:
     # A bare "python" means the one that runs Jupyter. Do not follow links: those of all environments end at one Python.
     if program.is_absolute() and program.parent != Path(sys.executable).parent:
         remedy = type_these([sys.executable, "-m", "ipykernel", "install", "--sys-prefix"])
-        return Finding("PROBLEM", f'the kernel "python3" is another Python: {program}', remedy)
+        return Finding("PROBLEM", f'the kernel "python3" runs another Python: {program}', remedy)
     if re.match(r"7\.[0-3](\.|$)", found := version("ipykernel") or ""):
-        what = f"ipykernel {found} sometimes loses a cell: the cell never ends, while the kernel is idle"
+        what = f"ipykernel {found} sometimes loses a cell, which then never ends although the kernel is idle"
         remedy = type_these(pip("install", "ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*"))
-        return Finding("note", what, f"{remedy}\nUntil then, restart the kernel when that happens.")
-    return Finding("ok", 'the kernel "python3" is this Python')
+        return Finding("note", what, f"{remedy}\nUntil then, restart the kernel when a cell never ends.")
+    return Finding("ok", 'the kernel "python3" runs this Python')
 
 
 def check_gpu() -> Finding:
@@ -208,14 +208,14 @@ def check_gpu() -> Finding:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if torch.version.cuda is None:
         found = f"torch {torch.__version__} was built without CUDA"
-        fix = "follow the selector on pytorch.org."
+        fix = "install torch with the command from pytorch.org."
     elif visible is not None:
-        found = f"with CUDA_VISIBLE_DEVICES={visible!r} torch sees no GPU"
-        fix = "unset the variable, or set it to existing GPUs."
+        found = f"with CUDA_VISIBLE_DEVICES={visible!r}, torch sees no GPU"
+        fix = "unset that variable, or set it to existing GPUs."
     else:
         found = f"torch {torch.__version__} sees no GPU"
         fix = "if `nvidia-smi -L` does not list all GPUs, restart the machine. Otherwise update the NVIDIA driver."
-    remedy = f"The lessons run on the CPU. For the GPU: {fix}"
+    remedy = f"The lessons run on the CPU. To use the GPU: {fix}"
     return Finding("note", f"this machine has an NVIDIA driver, but {found}", remedy)
 
 
@@ -224,7 +224,7 @@ def check_temporary_folder() -> Finding:
     free = shutil.disk_usage(folder).free / 1e6
     found = f"{free / 1e3:.1f} GB free in {folder}"
     if free < TEMPORARY_MEGABYTES:
-        remedy = f"Delete files there, or set the variable TMPDIR to a folder with {TEMPORARY_MEGABYTES} MB free."
+        remedy = f"Delete files there, or set TMPDIR to a folder with {TEMPORARY_MEGABYTES} MB free."
         return Finding("PROBLEM", found, remedy)
     return Finding("ok", found)
 
@@ -233,7 +233,7 @@ def check_notebooks() -> Finding:
     if not (lessons := list(NOTEBOOKS.glob(LESSONS))):
         return Finding("PROBLEM", f"no lessons in {NOTEBOOKS}", f"Install the course again. {install_the_course()}")
     if not _can_write("."):
-        elsewhere = "Go to a folder of your own before you open the lessons."
+        elsewhere = "Change to a folder that you can write to before you open the lessons."
         return Finding("note", f"{Path.cwd()} is not writable", elsewhere)
     return Finding("ok", f"{len(lessons)} lessons in {NOTEBOOKS}")
 
@@ -282,7 +282,7 @@ def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False) -
         print(f"\n{painted('This machine is ready for the course.', 'passed')}")
     else:
         what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        first = f"Start with {problems[0]}." if len(problems) > 1 else "The line below it says what to do."
+        first = f"Start with {problems[0]}." if len(problems) > 1 else "The line below that check says what to do."
         print(f"\n{painted(what + ': ' + ', '.join(problems) + '.', 'wrong')} {first}")
     return int(bool(problems))
 

@@ -28,7 +28,7 @@ code {{ font-size: 15pt }}
 {strips}
 </html>
 """
-_STRIP = """<p><b>Learner {number:02}</b> &nbsp; In a browser, open <code>{host}</code> and type the token \
+_STRIP = """<p><b>Learner {number:02}</b> &nbsp; In a browser, open <code>{host}</code> and enter the token \
 <code>{token}</code><br><small>or open <a href="{link}">{link}</a></small></p>"""
 
 

@@ -26,10 +26,10 @@ def show() -> int:
     print(progress())
     path = place()
     if path is None:
-        print("\nDDP_LESSONS_PROGRESS is off: nothing is stored.")
+        print("\nDDP_LESSONS_PROGRESS is off, so nothing is stored.")
     elif path.exists():
-        print(f"\nStored in {path}. It is not sent anywhere.")
-        print("To share it, write a copy: python -m ddp_lessons progress --json > YOUR-NAME.json")
+        print(f"\nYour progress is stored in {path} and is not sent anywhere.")
+        print("To share it, run: python -m ddp_lessons progress --json > YOUR-NAME.json")
     return 0
 
 
@@ -52,12 +52,14 @@ def collect(folder: Path, spreadsheet: Path | None) -> int:
         try:
             learners[name] = Progress(read(path))
         except NotProgress as reason:
-            faults.append(f"{name}.json is left out: it {reason}")
+            faults.append(f"{name}.json was left out: it {reason}")
     if learners:
         print(f"{len(learners)} {'learner' if len(learners) == 1 else 'learners'}")
         print(*table([*_by_lesson(learners)]), "", *table([*_by_exercise(learners)]), sep="\n")
     else:
-        faults.append(f"No progress was found in {folder}: learners write it with progress --json > NAME.json")
+        faults.append(
+            f"No progress files were found in {folder}; learners create them with progress --json > NAME.json"
+        )
     if spreadsheet is not None:
         with open(spreadsheet, "w", encoding="utf-8-sig", newline="") as file:  # utf-8-sig: for Excel
             csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(_by_learner(learners))
@@ -82,7 +84,7 @@ def _by_lesson(learners: Mapping[str, Progress]) -> Iterator[tuple[str, ...]]:
 
 def _by_exercise(learners: Mapping[str, Progress]) -> Iterator[tuple[str, ...]]:
     """Exercises, to see where learners get stuck."""
-    yield ("exercise", "lesson", "passed", "tried", "open", "tries until passed, median")
+    yield ("exercise", "lesson", "passed", "tried", "open", "median tries until passed")
     for exercise, lesson in LESSON_OF.items():
         states = Counter(own.state(exercise) for own in learners.values())
         entries = [own.entries.get(exercise, Entry()) for own in learners.values()]

@@ -54,7 +54,7 @@ def type_these(*commands: Sequence[str]) -> str:
     """As a learner would type it in this folder."""
     here = f"{Path.cwd()}{os.sep}"
     typed = [shlex.join(word.removeprefix(here) for word in command) for command in commands]
-    return f"Type: {_THEN.join(typed)}"
+    return f"Run: {_THEN.join(typed)}"
 
 
 def _uv_instead_of_pip() -> str | None:

@@ -38,7 +38,7 @@ _SECONDS_BETWEEN_LOOKS = 5.0  # also between the starts of a server that ends ag
 _LETTERS_OF_A_SOCKET = len("/500/kernel-01234567-0123-0123-0123-012345678901-ipc-1")
 _FIRST = "00_start_four_ranks.ipynb"
 _OPEN = """WARNING: these servers listen on the network without encryption. Anyone who has or intercepts a link can run
-any program on this machine as you. Use it only in a network that you trust, as a user who owns nothing else."""
+any program on this machine as you. Use them only on a network that you trust, as a user who owns nothing else."""
 
 
 @dataclass
@@ -127,16 +127,19 @@ def run(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         ending.callback(_end_all_children)
         _serve(chosen, runtime)
     with contextlib.suppress(OSError):  # the terminal may be gone
-        print(f"All servers have stopped. The work is in {chosen.folder}; start again to continue.", flush=True)
+        print(
+            f"All servers have stopped. The learners' work is in {chosen.folder}; start the room again to continue.",
+            flush=True,
+        )
     return 0
 
 
 def _check(chosen: argparse.Namespace) -> None:
     """Raise a ValueError for what cannot be."""
     if not 1 <= chosen.learners <= 500:
-        raise ValueError(f"--learners is {chosen.learners}, but a room can have 1 to 500")
+        raise ValueError(f"--learners must be between 1 and 500, not {chosen.learners}")
     if not list(chosen.notebooks.glob("*.ipynb")):
-        raise ValueError(f"there are no notebooks in {chosen.notebooks}: give their folder with --notebooks")
+        raise ValueError(f"there are no notebooks in {chosen.notebooks}: pass their folder with --notebooks")
     ports = range(chosen.port, chosen.port + chosen.learners)
     if taken := [port for port in ports if _is_taken(chosen.host, port)]:
         raise ValueError(_in_use(taken))
@@ -178,7 +181,7 @@ def _serve(chosen: argparse.Namespace, runtime: Path) -> NoReturn:
             os.environ[SEED] = seed.variables[SEED]
         for learner in learners:
             learner.start(chosen.host)
-        print(f"Starting {chosen.learners} servers; this takes some seconds each.", flush=True)
+        print(f"Starting {chosen.learners} servers; each takes a few seconds.", flush=True)
         _wait_until_they_answer(chosen.host, learners, seed)
         print(*lines, f"\nThe links are in {list_of_links}; print {page_of_strips}.", sep="\n")
         if others:
@@ -187,11 +190,11 @@ def _serve(chosen: argparse.Namespace, runtime: Path) -> NoReturn:
         while True:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             if seed is not None and seed.has_ended():
-                print("The process that imports torch for all notebooks has ended and is restarting.", flush=True)
+                print("The process that imports torch for all notebooks has ended and is being restarted.", flush=True)
                 seed.start()
             for number, learner in enumerate(learners, 1):
                 if learner.has_ended():
-                    print(f"The server of learner {number} has ended and is restarting.", flush=True)
+                    print(f"The server of learner {number} has ended and is being restarted.", flush=True)
                     learner.start(chosen.host)
 
 
@@ -226,7 +229,7 @@ def _wait_until_they_answer(host: str, learners: Sequence[Learner], seed: Seed |
     for number, learner in enumerate(learners, 1):
         while not learner.answers(host):
             if learner.has_ended() or time.monotonic() > end:
-                raise SystemExit(f"The server of learner {number} does not start: see {learner.hidden}/server.log")
+                raise SystemExit(f"The server of learner {number} did not start: see {learner.hidden}/server.log")
             time.sleep(0.2)
 
 

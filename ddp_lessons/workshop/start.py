@@ -33,7 +33,7 @@ def start_lessons(folder: Path, options: Sequence[str] = (), no_open: bool = Fal
         print(first)
         return 0
     if importlib.util.find_spec("jupyterlab") is None and not _install_jupyterlab():
-        print(f"The lessons are in {folder}. Open them with the Jupyter that you have, in this environment.")
+        print(f"The lessons are in {folder}. Open them with your own Jupyter in this environment.")
         return 1
     opened = [f"--ServerApp.root_dir={folder.absolute()}", f"--LabApp.default_url=/lab/tree/{first.name}"]
     root = ["--allow-root"] if os.geteuid() == 0 else []
@@ -52,7 +52,7 @@ def environment_of_jupyter(environment: Mapping[str, str] = os.environ) -> dict[
 def _install_jupyterlab() -> bool:
     """Ask first, because this may be an environment that the learner uses for something else, too."""
     command = pip("install", JUPYTERLAB)
-    print(f"JupyterLab is not installed in {sys.prefix}. To install it there: {type_these(command)}", file=sys.stderr)
+    print(f"JupyterLab is not installed in {sys.prefix}. {type_these(command)}", file=sys.stderr)
     if not sys.stdin.isatty() or input("Run it now? [Y/n] ").strip().lower() not in ("", "y", "yes"):
         return False
     return subprocess.run(command).returncode == 0

@@ -26,37 +26,37 @@ BROKEN = {
     ),
     "a mean of means over tokens": (
         changed((NUMBER, "(tags[batch[rank::world_size]] != PADDING).sum()"), (BACKWARD, "loss.backward()")),
-        (SAME, "on 2 ranks the gradients differ at step 0.", ""),
+        (SAME, "on 2 ranks, the gradients differ at step 0.", ""),
     ),
     "DDP's division is forgotten": (
         changed((BACKWARD, "loss.backward()")),
-        (SAME, "on 2 ranks the gradients differ at step 0.", "DDP divides by world_size: multiply the loss by"),
+        (SAME, "on 2 ranks, the gradients differ at step 0.", "DDP divides by world_size: multiply the loss by"),
     ),
     "clipping before the gradients are added up": (
         changed((BY_HAND + CLIP, CLIP + BY_HAND), source=HAND),
-        (SAME, "on 2 ranks the gradients differ at step 0.", ""),
+        (SAME, "on 2 ranks, the gradients differ at step 0.", ""),
     ),
     "the learning rate grows with the ranks": (
         changed(("lr=1.0", "lr=1.0 * dist.get_world_size()")),
-        (SAME, "on 2 ranks the weights differ after step 0.", "use the same learning rate and schedule"),
+        (SAME, "on 2 ranks, the weights differ after step 0.", "use the same learning rate and schedule"),
     ),
     "an optimizer that never steps": (
         changed(("        optimizer.step()\n", "")),
-        (SAME, "Could not tell whether it is the same training: no optimizer of torch.optim made a step", ""),
+        (SAME, "Could not tell whether it is the same training: no optimizer from torch.optim took a step", ""),
     ),
     "a rank that ends before Python does": (
         changed((DESTROY, DESTROY + "    os._exit(0)\n")),
-        (SAME, "or ended without leaving a record of it.", "end the script by returning from main()"),
+        (SAME, "or ended before its steps could be recorded.", "end the script by returning from main()"),
     ),
     "the epoch is not resumed": (
         changed(('        first_epoch = saved["epoch"]\n', "")),
-        (KILLED, "it trains finished epochs again.", "start at its epoch"),
+        (KILLED, "it repeats finished epochs.", "start at its epoch"),
     ),
     "no optimizer state in the checkpoint": (
         changed(
             ('{"model": net, "optimizer": optimizer, "schedule": schedule}', '{"model": net, "schedule": schedule}')
         ),
-        (KILLED, "after the resume the final weights differ by", "optimizer (its state holds the momentum)"),
+        (KILLED, "After resuming, the final weights are off by", "the optimizer (whose state holds the momentum)"),
     ),
     "all ranks write the checkpoint": (
         changed(
@@ -74,13 +74,13 @@ BROKEN = {
         changed(ALL_PRINT, (REPLACE, "time.sleep(0.2)\n                " + REPLACE), IMPORT),
         (
             KILLED,
-            "On 2 ranks the script failed: FileNotFoundError: [Errno 2] No such file or directory: 'FILE.pt.new'",
+            "On 2 ranks, the script failed: FileNotFoundError: [Errno 2] No such file or directory: 'FILE.pt.new'",
             "let only rank 0 save",
         ),
     ),
     "no checkpoint": (
         changed(("            if args.checkpoint:\n", "            if False:\n")),
-        (KILLED, "No file was written to --checkpoint.", ""),
+        (KILLED, "The script did not write the file given by --checkpoint.", ""),
     ),
     "test samples repeated so that all ranks have as many": (
         changed(
@@ -106,7 +106,7 @@ BROKEN = {
         changed(("    dist.all_reduce(total)\n", ""), ("    dist.all_reduce(sums)\n", "")),
         (
             UNEVEN,
-            "On 2 ranks, `tested` is 151 instead of 301: it is the share of one rank.",
+            "On 2 ranks, `tested` is 151 instead of 301: only one rank's share is counted.",
             "sums and counts on each rank, all_reduce them",
         ),
     ),
@@ -128,35 +128,35 @@ BROKEN = {
             ),
             IMPORT,
         ),
-        (SLOW, "With a late and a slow rank, the final weights differ by", "dist.barrier()"),
+        (SLOW, "With a late and a slow rank, the final weights are off by", "dist.barrier()"),
     ),
     "a collective call on rank 0 only": (
         changed((OUT, "    if dist.get_rank() == 0:\n        dist.barrier()\n    time.sleep(600)\n" + OUT), IMPORT),
         (
             KILLED,
-            "Hang or timeout: on 2 ranks the script did not end within",
+            "Hang or timeout: on 2 ranks, the script did not end within",
             "explain --nproc-per-node 2 my_train.py --epochs 3 --checkpoint FILE.pt --out FILE.json`",
         ),
     ),
     "an exception on the second rank": (
         changed((SEED, SEED + "    if dist.get_rank() == 1:\n        raise ValueError('no data')\n")),
-        (KILLED, "On 2 ranks the script failed: ValueError: no data.", "python -m ddp_lessons explain"),
+        (KILLED, "On 2 ranks, the script failed: ValueError: no data.", "python -m ddp_lessons explain"),
     ),
     "no --out": (
         changed(("if args.out and dist.get_rank() == 0:", "if False:")),
-        (KILLED, "in the file given by --out (FileNotFoundError:", "let rank 0 write train_loss, test_loss, correct"),
+        (KILLED, "to the file given by --out (FileNotFoundError:", "let rank 0 write train_loss, test_loss, correct"),
     ),
     "garbage in --out": (
         changed(("json.dump(result, file)", "file.write('loss: 0.1')")),
         (
             KILLED,
-            "On 2 ranks the script leaves no JSON object of numbers in the file given by --out (JSONDecodeError:",
+            "the script does not write a JSON object of numbers to the file given by --out (JSONDecodeError:",
             "",
         ),
     ),
     "a result without a number": (
         changed(('"tested": tested}', '"seen": tested}')),
-        (KILLED, "no JSON object of numbers in the file given by --out (KeyError: 'tested').", ""),
+        (KILLED, "write a JSON object of numbers to the file given by --out (KeyError: 'tested').", ""),
     ),
     "unknown arguments": (
         changed(('    parser.add_argument("--out")\n', "")).replace("args.out", "None"),

@@ -66,11 +66,11 @@ def injected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         ),
         (
             f"{inspect.getsource(plain_training)}\n\n",
-            "not started yet\n  my_train.py is still the plain program, without a change.\n  Next: begin with step 1",
+            "not started yet\n  my_train.py is still the unchanged plain program.\n  Next: start with step 1",
         ),
         (
             "import torch\nfor\n",
-            "not right yet\n  my_train.py is not a Python program: SyntaxError in line 2.\n  Next: fix",
+            "not right yet\n  my_train.py is not valid Python: SyntaxError in line 2.\n  Next: fix",
         ),
     ],
 )
@@ -91,19 +91,19 @@ def test_stop_ends_every_process_and_says_so(script: Path) -> None:
         program.interrupt()
         said = program.finish()
         assert not program.marked()
-    assert "check.capstone: stopped\n  You stopped the check, and all its processes were ended." in said
+    assert "check.capstone: stopped\n  You stopped the check, and all of its processes were killed." in said
     assert not list(script.parent.glob("*.html"))
 
 
 def test_without_a_change_nothing_runs_again_and_a_name_needs_no_run(script: Path, injected: list[int]) -> None:
     first, second = check.capstone(script), check.capstone(script)
-    unnamed = '  The page to show to others: capstone.html (for a page with your name: name="...")'
+    unnamed = '  A page that you can show to others: capstone.html (to put your name on it, pass name="...")'
     assert first.details[-1] == unnamed
     assert second.details[-2:] == (
-        "  my_train.py is unchanged, so nothing ran again. To run it again: again=True",
+        "  my_train.py is unchanged, so nothing ran again. To run it anyway, pass again=True",
         unnamed,
     )
-    assert check.capstone(script, name="Ada").details[-1] == "  The page to show to others: capstone.html"
+    assert check.capstone(script, name="Ada").details[-1] == "  A page that you can show to others: capstone.html"
     assert "<h1>Ada: my_train.py</h1>" in Path("capstone.html").read_text(encoding="utf-8")
     assert injected == [0]
     check.capstone(script, again=True)
@@ -113,13 +113,13 @@ def test_without_a_change_nothing_runs_again_and_a_name_needs_no_run(script: Pat
 
 
 def test_one_failure_of_several_parts_is_told_once(script: Path, injected: list[int]) -> None:
-    failed = Part(False, "On 2 ranks the script failed: E.", "run it.")
+    failed = Part(False, "On 2 ranks, the script failed: E.", "run it.")
     parts = {**dict.fromkeys(PARTS, failed), "killed and resumed": Part(True, "Fine.")}
     _judged[script.read_bytes()] = Judgment(parts, {"": failed}, 0)
     text = check.capstone(script).text
     assert text.count("the script failed: E") == text.count("run it.") == 1
-    assert "  4. a slow rank: not yet. The same failure as in part 1.\n" in text
-    assert "1 of 5 parts passed. Begin with part 1: if the training run differs there, later parts fail, too." in text
+    assert "  4. a slow rank: not yet. This part fails in the same way as part 1.\n" in text
+    assert "1 of 5 parts passed. Start with part 1: if the training differs there, the later parts fail, too." in text
 
 
 def test_a_missing_diagnosis_is_no_failed_try(script: Path, injected: list[int]) -> None:
@@ -134,7 +134,7 @@ def test_each_wrong_letter_costs_a_new_case(script: Path, injected: list[int]) -
     for case, letters in enumerate(LETTERS):
         report = check.capstone(script, diagnosis=letters[0])
         assert (report.verdict, report.mistake) == ("not right yet", "4 of 5 parts passed.")
-        with pytest.raises(ValueError, match="diagnosis is one of the letters"):
+        with pytest.raises(ValueError, match="diagnosis must be one of the letters"):
             check.capstone(script, diagnosis=letters[2])  # too late
         assert injected == [*range(case + 1)]
     assert check.capstone(script).verdict == "your diagnosis is missing"
@@ -144,7 +144,7 @@ def test_each_wrong_letter_costs_a_new_case(script: Path, injected: list[int]) -
 
 def test_a_letter_says_which_fault_it_is_about_where_nothing_was_judged(script: Path, injected: list[int]) -> None:
     """A grader judges the script and the letter that a student handed in."""
-    with pytest.raises(ValueError, match="diagnosis is one of the letters A to P, not 'Q'"):
+    with pytest.raises(ValueError, match="diagnosis must be one of the letters A to P, not 'Q'"):
         check.capstone(script, diagnosis="Q")
     assert check.capstone(script, diagnosis=LETTERS[2][2]).passed
     assert injected == [2]

@@ -90,7 +90,7 @@ def test_right_scripts_of_each_style_pass_as_a_whole(name: str, tmp_path: Path) 
     [
         (
             "FileNotFoundError: [Errno 2] No such file: '/runs/3/FILE.pt.new' -> '/runs/3/FILE.pt'",
-            "several ranks write",
+            "let only rank 0 save",
         ),
         ("FileNotFoundError: [Errno 2] No such file: '/runs/3/FILE.pt'", "run `"),
         ("[rank1]: ValueError: no data", "run `"),
@@ -129,10 +129,10 @@ def test_the_question_shows_where_ranks_wait_and_one_of_its_sentences_is_right(c
     ranks = EXPLANATION.splitlines()[:3]  # the sentences after them look for a mistake that is not in the script
     assert unanswered.passed is None
     assert unanswered.lines[:5] == (*ranks, table()[HANG]["injected"], "")
-    assert right.said.replace(" is right:", "") in unanswered.lines[5:]
+    assert right.said.replace(" is correct:", "") in unanswered.lines[5:]
     assert right.lines == (*ranks,)  # for the page, whose readers have no file of their own
     assert len({line[3:] for line in unanswered.lines[5:]}) == len(parts) == 4
-    assert all(part.said.endswith(right.said[len("A) is right:") :]) for part in parts)
+    assert all(part.said.endswith(right.said[len("A) is correct:") :]) for part in parts)
 
 
 @nightly

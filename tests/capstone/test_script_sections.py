@@ -15,27 +15,27 @@ SCRIPT = FINISHED.read_text(encoding="utf-8")
 # section, piece of the finished script, what stands there instead, and words of the report
 WRONG = [
     ("sampler", "    sampler.set_epoch(epoch)  # another order in each epoch\n", "", "in the same order"),
-    ("sampler", "64 // dist.get_world_size()", "64", "the ranks make 30 and 30 steps, instead of 60 each"),
+    ("sampler", "64 // dist.get_world_size()", "64", "the ranks take 30 and 30 steps instead of 60 each"),
     ("sampler", "sampler=sampler", "shuffle=True", "1,920 of the images enter the model on both ranks"),
     ("sampler", "Sampler(train_set, seed=0)", "Sampler(range(960), seed=0)", "960 of 1,920 images"),
-    ("evaluation", "    dist.all_reduce(counts)\n", "", "500 instead of 1001: it is the share of one rank"),
-    ("evaluation", "dist.all_reduce(counts)", "dist.reduce(counts, 0)", "it is the share of one rank"),
+    ("evaluation", "    dist.all_reduce(counts)\n", "", "500 instead of 1001: only one rank's share is counted"),
+    ("evaluation", "dist.all_reduce(counts)", "dist.reduce(counts, 0)", "only one rank's share is counted"),
     ("evaluation", "DataLoader(subset, 500)", "DataLoader(test_set, 500)", "2002 instead of 1001"),
     ("evaluation", "    dist.all_reduce(counts)\n", "    return [800, 1001]\n", "no count is exchanged"),
     (
         "evaluation",
         "    dist.all_reduce(counts)\n",
         "    dist.all_reduce(counts[1:])\n",
-        "images are correct, on one rank",
+        "images are classified correctly, but",
     ),
-    ("checkpoint", "if path and dist.get_rank() == 0:", "if path:", "On 2 ranks the script failed"),
+    ("checkpoint", "if path and dist.get_rank() == 0:", "if path:", "On 2 ranks, the script failed"),
     ("checkpoint", 'f"{path}.new")\n        os.replace(f"{path}.new", path)', "path)", "leaves a broken file"),
-    ("checkpoint", 'return saved["epoch"]', "return 0", "it trains finished epochs again"),
+    ("checkpoint", 'return saved["epoch"]', "return 0", "it repeats finished epochs"),
     (
         "checkpoint",
         "in parts.items():\n        part.",
         'in {"model": parts["model"]}.items():\n        part.',
-        "differ by",
+        "are off by",
     ),
     ("accumulation", " / len(parts)).backward()", ").backward()", "4.00 times"),
     ("accumulation", "number == len(parts)", "True", "after 4 of 4 parts"),
@@ -86,7 +86,9 @@ def test_what_the_lesson_gives_is_not_started() -> None:
 
 def test_without_the_file_or_a_known_section_it_says_so() -> None:
     assert "There is no file train.py here" in check.training_script("sampler").text
-    with pytest.raises(ValueError, match="section is one of 'sampler', 'evaluation', 'checkpoint', 'accumulation'"):
+    with pytest.raises(
+        ValueError, match="section must be one of 'sampler', 'evaluation', 'checkpoint', 'accumulation'"
+    ):
         check.training_script("sampling")
 
 

@@ -44,7 +44,7 @@ MISTAKES = [
 def test_a_mistake_deserves_its_sentence(exercise: Exercise, mistake: Mistake) -> None:
     report = exercise(exercise.as_answer(mistake.program))
     assert not report.passed
-    # after "It works for ..., but fails for ...:" it begins with a small letter
+    # after "It works for ... but fails for ...:" it begins with a small letter
     words = re.escape(mistake.sentence[1:]).replace(r"\{rank\}", r"\d+")
     assert re.search(words, report.mistake), report.text
 

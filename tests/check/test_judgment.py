@@ -78,7 +78,7 @@ class Adder:
 def test_right_answers_pass_however_they_are_written(answer: Any) -> None:
     report = SUM(answer)
     assert report.passed, report.text
-    assert report.details[0] == "    right in 3 different trials, with 1, 2 and 3 ranks"
+    assert report.details[0] == "    correct in 3 different trials, with 1, 2 and 3 ranks"
 
 
 def twice(tensor: Tensor) -> Tensor:
@@ -130,11 +130,15 @@ def never_ends(tensor: Tensor) -> Tensor:
         (lambda t: by_gathering(t) / dist.get_world_size(), "That is the mean.", "[0]"),  # with other traffic
         (twice, "Rank 0 does not have the sum. Add up all tensors.", "traffic of 2 ranks"),
         (only_rank_0_returns, "Rank 1 returns None and does not change its tensor.", "None"),
-        (lambda t: total(t).tolist(), "It returns a list of length 6. Return a tensor.", "a list of length 6"),
-        (in_float, "but fails for integers (int64): it returns a tensor of dtype float32", "dtype int64"),
-        (only_two, "It works with 2 ranks, but not with 3: no rank sends or receives anything", "3 ranks"),
-        (remembers, "The first call is right, but the next one is not", "2 ranks"),
-        (needs_several, "It works with several ranks, but not with one rank: rank 0", "1 rank; rank 0"),
+        (
+            lambda t: total(t).tolist(),
+            "Your function returns a list of length 6. Return a tensor.",
+            "a list of length 6",
+        ),
+        (in_float, "but fails for integers (int64): your function returns a tensor of dtype float32", "dtype int64"),
+        (only_two, "It works with 2 ranks but not with 3: no rank sends or receives anything", "3 ranks"),
+        (remembers, "The first call returns the correct answer, but the next one does not", "2 ranks"),
+        (needs_several, "It works with several ranks but not with one: rank 0", "1 rank; rank 0"),
         (only_rank_0, "Hang, no rank can make progress.", "rank 0   waits in all_reduce"),
         (raises, "Both ranks raised IndexError: index 7 is out of bounds", "return total(tensor)[7]"),
     ],
@@ -184,13 +188,13 @@ def seen_so_far() -> int:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (total, "It calls the collective all_reduce. Use only messages"),
+        (total, "Your function calls the collective all_reduce. Use only messages"),
         (
             sends_everything_often,
-            "Too much is communicated: 720 bytes sent by the busiest rank, but 480 are enough. Send each",
+            "The ranks communicate too much: 720 bytes sent by the busiest rank, but 480 are enough. Send each",
         ),
-        (unreceived, "It never waits for its isend"),
-        (through_the_store, "Too little is communicated"),
+        (unreceived, "Your function never waits for its isend"),
+        (through_the_store, "The ranks communicate too little"),
     ],
 )
 def test_traffic_counts(answer: Any, sentence: str) -> None:
@@ -240,7 +244,7 @@ def generator(tensor: Tensor) -> Iterator[Tensor]:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (None, "It got None instead of a function. Pass the function itself"),
+        (None, "The check got None instead of a function. Pass the function itself"),
         (takes_two, "The check calls takes_two(tensor) with one argument, but the definition is takes_two(tensor"),
         (generator, "generator is a generator function (it contains yield), so calling it does not run"),
     ],
@@ -272,7 +276,7 @@ def test_what_an_answer_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -
 def test_an_error_in_the_check_itself_is_no_mistake_of_the_learner() -> None:
     report = replace(SUM, together=lambda outcomes: [{"answer": 1 / 0}])(total)
     assert (report.verdict, report.is_a_try) == ("could not judge", False)
-    assert report.mistake == "The check itself failed. This is a defect of ddp_lessons, not a mistake in your code."
+    assert report.mistake == "The check itself failed because of a bug in ddp_lessons, not because of your code."
 
 
 @pytest.mark.parametrize(
@@ -326,7 +330,7 @@ def test_what_is_equal_up_to_rounding_or_its_type_is_right(yours: Any, expected:
 def test_a_right_report_shows_traffic_and_the_next_exercise() -> None:
     assert check.ring_all_reduce(ring_all_reduce).text.split("\n") == [
         "check.ring_all_reduce: passed",
-        "    right in 11 different trials, with 1, 2, 3, 4 and 5 ranks",
+        "    correct in 11 different trials, with 1, 2, 3, 4 and 5 ranks",
         "    traffic of 4 ranks               yours   needed",
         "    bytes sent by the busiest rank     720      720",
         "  Next exercise: `average_gradients`, in lesson 5.",

@@ -70,7 +70,7 @@ def test_only_the_wrong_lines_pass_and_each_other_gets_a_hint_that_does_not_tell
     assert set(one.hints) <= set(places) - set(one.wrong)
     for place in set(places) - set(one.wrong):
         mistake = check.reading(number, line=place).mistake
-        assert mistake.startswith(f"Not line {place}. ")
+        assert mistake.startswith(f"It isn't line {place}. ")
         assert one.why not in mistake
         assert not set(map(int, re.findall(r"line (\d+)", mistake))) & set(one.wrong)
 

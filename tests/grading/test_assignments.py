@@ -175,7 +175,7 @@ def test_an_assignment_that_exists_is_not_overwritten(
     (place,) = tmp_path.rglob("*.ipynb")
     place.write_text("mine", encoding="utf-8")
     assert main(["export", "--for", grader, "2", str(tmp_path)]) == 1
-    assert f"{place} exists, and you may have edited it." in capsys.readouterr().err
+    assert f"{place} already exists, and you may have edited it." in capsys.readouterr().err
     assert place.read_text(encoding="utf-8") == "mine"
 
 

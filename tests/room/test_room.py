@@ -169,7 +169,7 @@ def test_an_address_and_a_token_typed_by_hand_lead_to_the_first_lesson(room: Roo
     """As JupyterLab's own page asks for them; a link needs no page."""
     (place, token), *_ = room.links
     strips = (room.folder / "strips.html").read_text()
-    assert f"open <code>{place.removeprefix('http://')}</code> and type the token <code>{token}</code>" in strips
+    assert f"open <code>{place.removeprefix('http://')}</code> and enter the token <code>{token}</code>" in strips
     assert (room.folder / "strips.html").stat().st_mode & 0o077 == 0
     for by_link in (True, False):
         cookies = http.cookiejar.CookieJar()
@@ -255,7 +255,7 @@ def test_a_server_that_ends_comes_back_and_a_room_that_begins_anew_keeps_links_a
     changed.write_text(changed.read_text().replace('"nbformat": 4', '"nbformat" : 4'))
     asked(place, token, "/api/shutdown", {})  # as File > Shut Down does
     assert room.process.stdout is not None
-    assert "learner 1 has ended and is restarting" in room.process.stdout.readline()
+    assert "learner 1 has ended and is being restarted" in room.process.stdout.readline()
     room.end()
     again = begin(tmp_path / "work", "--port", port, learners=1)
     assert again.links == room.links

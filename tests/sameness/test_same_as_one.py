@@ -57,7 +57,7 @@ def test_a_right_program_is_the_same_training(judge: Judge, program: Program) ->
     report = judge(program)
     assert report.same is True, report.text
     assert report.text.startswith("The same training on 1")
-    assert ("As it is, the training parts at step 1" in report.text) == (program.name == "turned_by_rounding")
+    assert ("In float32, the runs diverge at step 1" in report.text) == (program.name == "turned_by_rounding")
 
 
 @pytest.mark.parametrize("program", by_day(BROKEN, BY_DAY.__contains__), ids=named)
@@ -65,7 +65,7 @@ def test_of_a_broken_program_the_cause_is_named(judge: Judge, program: Program) 
     report = judge(program)
     assert report.same is False, report.text
     assert report.cause == program.cause, report.text
-    assert report.text.startswith(f"Not the same training: on {program.ranks[1]} ranks ")
+    assert report.text.startswith(f"Not the same training: on {program.ranks[1]} ranks, ")
     assert report.lines[-1].startswith("Next: ")
 
 

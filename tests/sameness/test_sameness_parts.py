@@ -135,7 +135,7 @@ def test_rounding_stays_below_the_limit_and_a_wrong_sample_does_not() -> None:
 @pytest.mark.parametrize("content", ['{"class": "array", "dtype": "O"}', "[1"])
 def test_a_file_of_a_stranger_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "rank-0.json").write_text(content)
-    with pytest.raises(CannotRead, match=r"rank-0\.json holds no record of a rank"):
+    with pytest.raises(CannotRead, match=r"rank-0\.json is not a rank's record"):
         read_record(tmp_path / "rank-0.json")
 
 
@@ -157,10 +157,10 @@ def test_the_report_names_step_parameter_cause_and_what_to_do() -> None:
     report = same_as_one(TRAINS["summed"], ranks=(2,))
     assert (report.same, report.cause, report.world_size, report.step) == (False, "sum_not_mean", 2, 0)
     first, where, cause, advice = report.lines
-    assert first == "Not the same training: on 2 ranks the gradients differ at step 0."
+    assert first == "Not the same training: on 2 ranks, the gradients differ at step 0."
     assert where.startswith("  rank 0   step 0, gradient of `2.weight`: off by ")
     assert cause == (
-        "Cause: The gradient is 2 times that of one rank on every parameter: "
+        "Cause: The gradient of every parameter is 2 times that of one rank: "
         "the ranks' gradients are summed, not averaged."
     )
     assert advice == "Next: divide by world_size after all_reduce, or use a mean loss over the global batch."
@@ -171,7 +171,7 @@ def test_the_report_names_step_parameter_cause_and_what_to_do() -> None:
 
 def test_the_report_counts_the_samples_of_each_rank() -> None:
     report = same_as_one(TRAINS["no_sampler"], ranks=(1, 2))
-    assert report.lines[0] == "Not the same training: on 2 ranks different samples enter the model in step 0."
+    assert report.lines[0] == "Not the same training: on 2 ranks, different samples enter the model in step 0."
     assert "  rank 1   6 samples, 6 of them among the 12 of one rank" in report.lines
     assert "Every rank gets the same 6 samples" in report.text
 
@@ -181,14 +181,14 @@ def test_the_report_counts_the_samples_of_each_rank() -> None:
     [
         ("mean_of_unequal_means", "The ranks have 5 and 4 samples, but"),
         ("mean_of_unequal_means", "The correct weights are 0.556, 0.444."),
-        ("rank_1_skips_a_step", "Rank 1 skipped an optimizer step: before step 1 there were 2 forward passes"),
+        ("rank_1_skips_a_step", "Rank 1 skipped an optimizer step: before step 1, there were 2 forward passes"),
         ("head_outside_of_ddp", "its own gradient of `2.bias` and `2.weight`: it is not averaged. Distributed"),
         ("stops_averaging", "all_reduce each gradient (and divide it by world_size if each rank's loss is a mean)."),
-        ("skips_a_bad_batch", "The gradient of rank 1 is zero after its backward pass, and it enters the average."),
-        ("forgets_its_gradient", "The gradient of rank 1 does not enter the average."),
-        ("other_optimizer", "The optimizer's class is Adam on rank 0 and AdamW on one rank."),
-        ("only_rank_0_steps", "rank 0 makes 3, rank 1 makes 0; one rank alone makes 3."),
-        ("seed_depends_on_the_ranks", "The initial weights of ranks 0 and 1 are not those of one rank, though"),
+        ("skips_a_bad_batch", "The gradient of rank 1 is zero after its backward pass, but counts in the average."),
+        ("forgets_its_gradient", "The gradient of rank 1 is left out of the average."),
+        ("other_optimizer", "The optimizer's class is Adam on rank 0, but AdamW in the run on one rank."),
+        ("only_rank_0_steps", "rank 0 takes 3, rank 1 takes 0; a single rank takes 3."),
+        ("seed_depends_on_the_ranks", "The initial weights of ranks 0 and 1 differ from those of one rank, although"),
     ],
 )
 def test_the_report_says_what_the_numbers_show(name: str, told: str) -> None:
@@ -207,7 +207,11 @@ def loss_divided_twice_more(job: Job, inputs: Tensor, targets: Tensor) -> Tensor
 @pytest.mark.parametrize(
     ("loss", "cause", "told"),
     [
-        (sum_loss, "averaged_twice", "Before clipping, which left 0.8 of one rank's gradient, the gradient is 1/2 of"),
+        (
+            sum_loss,
+            "averaged_twice",
+            "scaled one rank's gradient by 0.8, the gradient of every parameter is 1/2 of",
+        ),
         (loss_divided_twice_more, "factor", "clipped before they were compared, so the true factor is smaller."),
     ],
 )
@@ -241,7 +245,7 @@ def test_what_cannot_run_in_float64_is_told_before_what_to_do() -> None:
 
     report = judged(run, (1, 2), (), False)
     assert report.same is False
-    assert [line.split()[0] for line in report.lines[-3:]] == ["Cause:", "In", "Next:"]
+    assert [line.split()[0] for line in report.lines[-3:]] == ["Cause:", "The", "Next:"]
 
 
 def penalty_alone(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -269,10 +273,9 @@ def test_a_function_without_an_optimizer_cannot_be_told() -> None:
     report = same_as_one(trains_nothing, ranks=(1, 2))
     assert report.same is None
     assert report.lines == (
-        "Could not tell whether it is the same training: no optimizer of torch.optim made a step on 1 rank, so there "
+        "Could not tell whether it is the same training: no optimizer from torch.optim took a step on 1 rank, so there "
         "is nothing to compare.",
-        "Next: call optimizer.step() of an optimizer of torch.optim; parameters that are changed by hand aren't "
-        "watched.",
+        "Next: call step() on an optimizer from torch.optim; updates that you make by hand are not recorded.",
     )
 
 
@@ -289,7 +292,7 @@ def test_of_more_steps_than_were_compared_no_more_is_claimed() -> None:
     report = same_as_one(training(), ranks=(3,), steps=2)
     assert report.lines[0].startswith("The same training on 1 and 3 ranks: the first 2 of 3 steps, gradients within ")
     assert report.lines[1:3] == (
-        "In later steps only samples and optimizer settings were compared.",
+        "In later steps, only samples and optimizer settings were compared.",
         "To compare more steps in full, raise `steps` (`--steps`).",
     )
 
@@ -306,8 +309,8 @@ def test_a_function_that_fails_fails_as_in_launch() -> None:
     ("asked", "refusal"),
     [
         ({"ranks": (1,)}, "nothing to compare"),
-        ({"random": ["noise"]}, "random= knows 'dropout' and 'augmentation', not 'noise'"),
-        ({"steps": 0}, "steps is the number of optimizer steps to compare, at least 1, not 0"),
+        ({"random": ["noise"]}, "random= accepts 'dropout' and 'augmentation', not 'noise'"),
+        ({"steps": 0}, "steps must be the number of optimizer steps to compare, at least 1, not 0"),
         ({"ranks": 2}, r"ranks must list the numbers of ranks to compare, such as ranks=\(1, 2\), not 2"),
         ({"dtype": "float64"}, "dtype must be a floating-point dtype such as torch.float64, not 'float64'"),
     ],
@@ -335,7 +338,7 @@ def test_a_script_that_is_not_the_same_ends_with_1(script: str) -> None:
         file.write("assert torch.get_default_dtype() == torch.float32\n")
     ended = command("--ranks", "2", script, "--", "--scale")
     assert (ended.returncode, ended.stderr) == (1, "")
-    assert ended.stdout.startswith("Not the same training: on 2 ranks the weights differ after step 0.")
+    assert ended.stdout.startswith("Not the same training: on 2 ranks, the weights differ after step 0.")
     assert "Cause: The learning rate at step 0 is 0.2 on rank 0, 2 times that of one rank (0.1)." in ended.stdout
 
 
@@ -368,17 +371,18 @@ def test_of_a_folder_what_a_script_may_change_is_copied_and_the_rest_is_linked(t
 def test_of_a_script_that_fails_nothing_is_told_and_its_last_lines_are_shown(script: str) -> None:
     ended = command(script, "--", "--fail")
     assert ended.returncode == 2
-    assert "Could not tell whether it is the same training: on 1 rank the script failed" in ended.stdout
+    assert "Could not tell whether it is the same training: on 1 rank, the script failed" in ended.stdout
     assert "ValueError: as asked" in ended.stderr
-    assert f"Next: make the script run on its own first: torchrun --standalone --nproc-per-node=1 {script} --fail" in (
-        ended.stdout
+    assert (
+        f"Next: get the script to run on its own first: torchrun --standalone --nproc-per-node=1 {script} --fail"
+        in (ended.stdout)
     )
 
 
 def test_a_script_that_takes_too_long_is_ended_and_explain_is_named(script: str) -> None:
     ended = command(script, "--timeout", "0.5")
     assert ended.returncode == 2
-    assert "on 1 rank the script did not end within 0.5 seconds" in ended.stdout
+    assert "on 1 rank, the script did not end within 0.5 seconds" in ended.stdout
     assert f"see where each rank waits: python -m ddp_lessons explain --nproc-per-node 1 {script}" in ended.stdout
 
 

@@ -58,8 +58,9 @@ ranks_of = Exercise(
         }.items()
     ],
     hints={
-        "kind": "Ranks are integers, beginning with 0. Use // or int().",
-        "answer": "Begin with the number of GPUs on all nodes before this one, and return a rank for each of its GPUs.",
+        "kind": "Ranks are integers that start at 0. Use // or int().",
+        "answer": "The first rank is the number of GPUs on all earlier nodes. Start there, and return one rank for "
+        "each GPU of this node.",
     },
     mistakes=[
         Mistake(
@@ -68,19 +69,21 @@ ranks_of = Exercise(
         ),
         Mistake(
             partial(_from, start=lambda counts, machine: machine * counts[machine]),
-            "It assumes that every earlier node has as many GPUs as this one. Add up their actual numbers of GPUs.",
+            "Your function assumes that every earlier node has as many GPUs as this one. Add up their actual numbers "
+            "of GPUs.",
         ),
         Mistake(
             partial(_from, start=lambda counts, machine: sum(counts[: machine + 1])),
-            "The GPUs of this node are counted as if they belonged to an earlier node. Add up only those before it.",
+            "Your function counts the GPUs of this node among the earlier ones. Add up only those of the earlier "
+            "nodes.",
         ),
         Mistake(
             partial(_from, start=lambda counts, machine: sum(counts[:machine]) + 1),
-            "These ranks are too high by 1. Count ranks from 0.",
+            "The ranks are too high by 1. Count from 0.",
         ),
         Mistake(
             lambda gpus, machine: machines.ranks_of(gpus, machine)[::-1],
-            "These are the right ranks in the wrong order. Start with the lowest.",
+            "The ranks are correct, but in the wrong order. Start with the lowest.",
         ),
     ],
 )
@@ -117,11 +120,12 @@ choose_backend = Exercise(
     world_sizes=(1,),
     trials=[Trial(partial(_given, arguments=(*arguments, where))) for where, *arguments in _SITUATIONS],
     hints={
-        "answer": 'It returns neither of the two names. Return "nccl" or "gloo", spelled like this.',
-        "a GPU for each rank": "Each rank has its own GPU, as NCCL requires. Use nccl here, whatever this machine has.",
+        "answer": 'Your function returns neither of the two names. Return "nccl" or "gloo", spelled exactly like that.',
+        "a GPU for each rank": "Each rank has its own GPU, as NCCL requires. Use nccl, even if your own machine has "
+        "no GPU.",
         "a node without GPUs": "This node has no GPU, and NCCL works only between GPUs. Check the number of GPUs, too.",
-        "ranks that share": "Two ranks cannot share a GPU with NCCL. Compare gpus_here with ranks_here.",
-        "more GPUs": "Each rank has its own GPU, and NCCL does not need the other GPUs. Use nccl.",
+        "ranks that share": "With NCCL, two ranks cannot share a GPU. Compare gpus_here with ranks_here.",
+        "more GPUs": "Each rank has its own GPU, and NCCL does not need the remaining ones. Use nccl.",
         "CPU tensors": "The tensors are on the CPU, and NCCL supports CUDA tensors only. Use gloo.",
         "a torch without NCCL": "This torch was built without NCCL. Use gloo.",
         "one rank": "One rank with its own GPU is enough for NCCL. Use nccl.",

@@ -136,41 +136,42 @@ my_ddp = Exercise(
         Trial(partial(_model_and_batches, zeroes=True, overlaps=True)),  # last: until then, the gradients matter
     ],
     hints={
-        "m(inputs)": "The wrapper gives no tensor when it is called. Return the output of the module.",
-        "initial": "Rank {rank} starts with wrong values. In __init__, broadcast all parameters of rank 0, even frozen "
-        "ones, and all buffers. Broadcast the tensors themselves, with detach() and without clone().",
-        "weights": "It changes the weights. Average the gradients, and leave the step to the optimizer.",
-        "backward() 1:": "On rank {rank} a gradient is not the mean over the ranks. Register a hook on every parameter "
-        "that is not frozen. Sum its gradient over all ranks, and divide by the number of ranks.",
-        "backward()": "The first backward() gives the means, but a later one does not. Each one must average its "
-        "gradients, and add the means to what is in param.grad.",
-        "calls": "When backward() returns, rank {rank} has not waited for all its calls. Call wait() on each handle.",
-        "communication": "In backward(), more is communicated than each gradient once. Register one hook per parameter "
-        "that averages only the gradient of that parameter.",
-        "overlap": "Nothing overlaps: no call is under way when the next gradient is ready. "
-        "Start all_reduce(..., async_op=True) in each hook, and wait when the last gradient is ready.",
+        "m(inputs)": "Calling the wrapper does not return a tensor. Return the output of the module.",
+        "initial": "Rank {rank} starts with wrong values. In __init__, broadcast all parameters of rank 0, including "
+        "frozen ones, and all buffers. Broadcast the tensors themselves, with detach() but without clone().",
+        "weights": "Your wrapper changes the weights. Average the gradients, and leave the update to the optimizer.",
+        "backward() 1:": "On rank {rank}, a gradient is not the mean over the ranks. On every parameter that is not "
+        "frozen, register a hook that sums its gradient over all ranks and divides it by the number of ranks.",
+        "backward()": "The gradients are correct after the first backward(), but not after a later one. Each "
+        "backward() must average its own gradients and add the means to param.grad.",
+        "calls": "When backward() returns, rank {rank} has not waited for all of its calls. Call wait() on each "
+        "handle.",
+        "communication": "In backward(), your wrapper communicates more than each gradient once. Register one hook "
+        "per parameter, and average only that parameter's gradient in it.",
+        "overlap": "Communication does not overlap with backward(): no call is in progress when the next gradient is "
+        "ready. Start all_reduce(..., async_op=True) in each hook, and wait only when the last gradient is ready.",
     },
     mistakes=[
         Mistake(
             nn.parallel.DistributedDataParallel,
-            "It uses torch's own DistributedDataParallel. Build yours from broadcast, hooks and all_reduce.",
+            "Your class uses PyTorch's own DistributedDataParallel. Build yours from broadcast, hooks and all_reduce.",
         ),
         Mistake(
             partial(_Hooked, part=slice(0)),
-            "After backward() rank {rank} still has its own gradient. Average in hooks that the wrapper registers on "
-            "the parameters, and put the mean into param.grad.",
+            "After backward(), rank {rank} still has its own gradient. On each parameter, register a hook that "
+            "averages the gradient and writes the mean to param.grad.",
         ),
         Mistake(
             partial(_Hooked, factor=lambda rank, world_size: world_size),
-            "That is the sum over the ranks. Divide it by the number of ranks.",
+            "Each gradient is the sum over the ranks. Divide it by the number of ranks.",
         ),
         Mistake(
             partial(_Hooked, factor=lambda rank, world_size: 1 / world_size),
-            "The sum was divided by the number of ranks twice. Divide once.",
+            "The sum is divided twice by the number of ranks. Divide only once.",
         ),
         Mistake(
             partial(_Hooked, factor=lambda rank, world_size: 0 if rank else world_size),
-            "Rank 0's gradients were copied to the other ranks. Average the gradients of all ranks.",
+            "Rank 0's gradients are copied to the other ranks. Average the gradients of all ranks.",
         ),
         Mistake(
             partial(_Hooked, factor=lambda rank, world_size: 1 / world_size, part=slice(0)),
@@ -179,12 +180,13 @@ my_ddp = Exercise(
         ),
         Mistake(
             partial(_Hooked, part=slice(-1, None)),
-            "Only the gradient of the last parameter is averaged. If you register lambdas in a loop, use the parameter "
-            "that the hook receives, because the loop variable has its last value by then.",
+            "Only the gradient of the last parameter is averaged. If you register lambdas in a loop, use the "
+            "parameter that the hook receives, because by then, the loop variable holds the last one.",
         ),
         Mistake(
             lambda module: Overlapped(copy.deepcopy(module)),
-            "It trains a copy of the model. Wrap the given module itself, because the optimizer holds its parameters.",
+            "Your wrapper trains a copy of the model. Wrap the given module itself, whose parameters the optimizer "
+            "holds.",
         ),
     ],
 )

@@ -97,14 +97,14 @@ def _on_copies(model: nn.Module, samples: int = 1, kept_on: int | None = None) -
 
 
 _HINTS = {
-    "weights": "It changes the weights. Average param.grad, and leave the step to the optimizer.",
-    "parameters": "On rank {rank} not the same parameters as before have a gradient. Skip those whose grad is None, "
-    "and put the mean into the grad of all others. all_reduce() works in place and returns None.",
+    "weights": "Your function changes the weights. Average param.grad, and leave the update to the optimizer.",
+    "parameters": "On rank {rank}, some parameters have gained or lost a gradient. Skip parameters whose grad is "
+    "None, and write the mean to the grad of the others. Note that all_reduce() works in place and returns None.",
 }
-_UNCHANGED = Mistake(_on_copies, "The gradients of rank {rank} do not change. Put the mean into param.grad.")
+_UNCHANGED = Mistake(_on_copies, "The gradients of rank {rank} do not change. Write the mean to param.grad.")
 
 average_gradients = Exercise(
-    """Check `function(model)`, called on every rank after backward(): every gradient becomes the mean over the ranks.
+    """Check `function(model)`, which replaces each gradient by its mean over the ranks after backward().
 
     The models have the same weights on all ranks, which must not change, but different gradients. A parameter without a
     gradient has none on any rank, and must not get one. The return value is ignored. You may use collectives and
@@ -123,31 +123,38 @@ average_gradients = Exercise(
     ],
     hints={
         **_HINTS,
-        "gradient": "On rank {rank} a gradient is not the mean over the ranks. On every rank, sum the gradients of all "
-        "ranks, zeros included, and divide by the number of ranks.",
+        "gradient": "On rank {rank}, a gradient is not the mean over the ranks. On every rank, sum the gradients "
+        "over all ranks, including zeros, and divide by the number of ranks.",
     },
     mistakes=[
         _UNCHANGED,
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, 1)),
-            "That is the sum over the ranks. Divide param.grad in place: param.grad /= world_size.",
+            "Each gradient is the sum over the ranks. Divide it in place: param.grad /= world_size.",
         ),
-        Mistake(partial(_scaled, by=lambda own, total, ranks: (1, ranks**-2)), "It divides twice. Divide only once."),
-        Mistake(partial(_scaled, by=lambda own, total, ranks: (1, 1 / 2)), "It divides by 2. Divide by world_size."),
+        Mistake(
+            partial(_scaled, by=lambda own, total, ranks: (1, ranks**-2)),
+            "The gradients are divided by world_size twice. Divide only once.",
+        ),
+        Mistake(
+            partial(_scaled, by=lambda own, total, ranks: (1, 1 / 2)),
+            "The gradients are divided by 2. Divide by world_size instead.",
+        ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (dist.get_rank() == 0, 1)),
-            "All ranks have the gradients of rank 0. Average those of all ranks.",
+            "Every rank ends up with the gradients of rank 0. Average the gradients of all ranks.",
         ),
-        Mistake(partial(_on_copies, kept_on=0), "Only rank 0 has the mean. Put it into param.grad on every rank."),
+        Mistake(partial(_on_copies, kept_on=0), "Only rank 0 has the mean. Write it to param.grad on every rank."),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, 1 / ranks), skipped="bias"),
-            "The gradients of the biases are not averaged. Average every parameter of every layer, biases included.",
+            "The gradients of the biases are not averaged. Average the gradients of all parameters, including the "
+            "biases.",
         ),
     ],
 )
 
 weighted_average = Exercise(
-    """Check `function(model, samples)`, called on every rank after backward() of the mean loss over its samples.
+    """Check `function(model, samples)`, which averages gradients over ranks with different numbers of samples.
 
     Afterwards, every gradient is the mean over the samples of all ranks, so a rank with more samples counts more. The
     numbers of samples differ, and some (but never all) are 0; the gradients of such a rank don't count. Weights must
@@ -170,39 +177,40 @@ weighted_average = Exercise(
     ],
     hints={
         **_HINTS,
-        "gradient": "On rank {rank} a gradient is not the mean over the samples of all ranks. Multiply it by this "
-        "rank's count, sum the products over all ranks, then divide by the sum of the counts.",
+        "gradient": "On rank {rank}, a gradient is not the mean over the samples of all ranks. Multiply it by this "
+        "rank's count, sum the products over all ranks, and divide by the sum of the counts.",
     },
     mistakes=[
         _UNCHANGED,
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, 1 / ranks)),
-            "That is the mean of the ranks' means, but a rank with more samples must count more. Multiply each "
-            "gradient by its rank's count before the sum, and divide by the sum of all counts.",
+            "The ranks' means are averaged with equal weights, but a rank with more samples must count more. "
+            "Multiply each gradient by its rank's count before summing, and divide by the sum of all counts.",
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, 1 / total)),
-            "The sum is over the ranks' means, not over the samples. Multiply each gradient by its rank's count first.",
+            "The ranks' means are summed, not their samples. Multiply each gradient by its rank's count first.",
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, own / total)),
-            "Rank {rank} multiplies the sum by its own count. Multiply each gradient by its count before the sum.",
+            "Rank {rank} multiplies the sum by its own count. Multiply each gradient by its rank's count before "
+            "summing.",
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (own, 1)),
-            "That is the sum over all samples. Divide it by the number of samples on all ranks.",
+            "Each gradient is the sum over all samples. Divide it by the total number of samples.",
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (own, 1 / max(1, own))),
-            "The sum was divided by the count of this rank only. Divide it by the sum of all counts.",
+            "The sum is divided by this rank's count only. Divide it by the sum of all counts.",
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (own, 1 / ranks)),
-            "The sum was divided by the number of ranks. Divide it by the number of samples on all ranks.",
+            "The sum is divided by the number of ranks. Divide it by the total number of samples instead.",
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (own / total, 1 / ranks)),
-            "The mean was divided by the number of ranks as well. Divide only by the number of samples.",
+            "The mean is also divided by the number of ranks. Divide only by the total number of samples.",
         ),
     ],
 )

@@ -46,11 +46,13 @@ class _JobScript(Exercise):
             return Report(self.name, True, "passed", "", ("    a dry run starts 4 ranks on each of 2 nodes",))
         known = (mistake.sentence for mistake in self.mistakes if self.call(mistake.program) == yours)
         rows = [("", "yours", "expected"), *((name, yours[name], expected[name]) for name in wrong)]
-        return not_right(self.name, next(known, self.hints[wrong[0]]), ["  What it starts in a dry run:", *table(rows)])
+        return not_right(
+            self.name, next(known, self.hints[wrong[0]]), ["  What the script starts in a dry run:", *table(rows)]
+        )
 
 
 def _fields(program: Program) -> Fields:
-    """What can be right in several ways has only one value then."""
+    """Different correct ways to do something get the same value."""
     notes, printed = rehearse(program())
     end = [note["_STEP"] for note in notes].index("")
     ranks = [note for note in notes if note["_TORCHRUN"]] or [note for note in notes if "digits" in note["_WORDS"]]
@@ -93,19 +95,20 @@ job_script = _JobScript(
         "job": "The job needs 2 nodes with 4 GPUs each. Set --nodes=2 and --gpus-per-node=4 in #SBATCH lines above the "
         "first command, because sbatch ignores later ones.",
         "nodes with ranks": "Slurm runs a job script on the first node only, but ranks must start on both. Launch "
-        "torchrun with srun, as one task on each node, and fix the command that fails, if one does.",
+        "torchrun with srun, as one task on each node. If a command fails, fix it first.",
         "torchruns on one node": "The job starts torchrun several times on one node, and each torchrun starts its own "
         "ranks. Start one task per node (--ntasks-per-node=1).",
-        "each rank runs": f"Each rank must run {_COMMAND}. torchrun takes the first word that belongs to no option as "
-        "its script, and passes it all words after that, so put its own options before.",
-        "rendezvous": "The ranks do not join one rendezvous on the node of rank 0. Pass all of them the first node as "
-        "--rdzv-endpoint (without torchrun, MASTER_ADDR and MASTER_PORT), and the same --rdzv-id.",
-        "WORLD_SIZE": "There must be 8 ranks, one for each GPU, and WORLD_SIZE is their number. Set --nnodes=2 and "
-        "--nproc-per-node=4, or without torchrun --ntasks-per-node=4 and WORLD_SIZE.",
-        "RANK/LOCAL_RANK": "RANK must count from 0 to 7, and LOCAL_RANK from 0 to 3 on each node. Use "
-        "--rdzv-backend=c10d, or a --node-rank for each node, or set them from SLURM_PROCID and SLURM_LOCALID.",
-        "ranks run": "The ranks wait for each other, so all must run at the same time, and Slurm ends them when the "
-        "script ends. Use one srun for all nodes, or end each with & and call wait after the last.",
+        "each rank runs": f"Each rank must run {_COMMAND}. torchrun takes the first argument that is not an option "
+        "as the script, and passes everything after it to the script, so put torchrun's own options first.",
+        "rendezvous": "The ranks do not join the same rendezvous on the node of rank 0. Give all of them the first "
+        "node as --rdzv-endpoint (without torchrun, as MASTER_ADDR and MASTER_PORT) and the same --rdzv-id.",
+        "WORLD_SIZE": "WORLD_SIZE must be 8, one rank for each GPU. Set --nnodes=2 and --nproc-per-node=4 or, "
+        "without torchrun, --ntasks-per-node=4 and WORLD_SIZE.",
+        "RANK/LOCAL_RANK": "RANK must run from 0 to 7, and LOCAL_RANK from 0 to 3 on each node. Use "
+        "--rdzv-backend=c10d or a different --node-rank on each node, or set both variables from SLURM_PROCID and "
+        "SLURM_LOCALID.",
+        "ranks run": "The ranks wait for each other, so all must run at the same time, and Slurm kills them when the "
+        "script ends. Use one srun for all nodes, or end each srun with & and call wait after the last one.",
     },
     mistakes=[
         Mistake(
@@ -114,7 +117,8 @@ job_script = _JobScript(
         ),
         Mistake(
             partial(machines.job_script.replace, "=$first:", "=localhost:"),
-            "On every node, localhost is that node, so the ranks never find each other. Name the first node instead.",
+            "On every node, localhost is that node itself, so the ranks never find each other. Use the name of the "
+            "first node.",
         ),
     ],
 )

@@ -23,18 +23,25 @@ Rule = Callable[[Tensor, Tensor, int], Any]  # from the ranks' sums and counts, 
 _DIVIDE_ONCE = "Add up the sums and the counts of all ranks, then divide once."
 _HINTS = {
     "nan": "Rank {rank} returns nan. Look for a division of 0 by 0.",
-    "answer": f"Rank {{rank}} does not return the mean of the data of all ranks. {_DIVIDE_ONCE}",
-    "given": "The mean is right, but what was given is changed. Work on a copy.",
+    "answer": f"Rank {{rank}} does not return the mean over the data of all ranks. {_DIVIDE_ONCE}",
+    "given": "The mean is correct, but your function changes its argument. Work on a copy.",
 }
 _LIKELY: list[tuple[str, Rule]] = [
     (
-        f"That is the mean of the ranks' results, but a rank with more elements must count more. {_DIVIDE_ONCE}",
+        "The ranks' results are averaged with equal weights, but a rank with more elements must count more. "
+        f"{_DIVIDE_ONCE}",
         lambda s, n, rank: (s / n.clamp(min=1)).mean(),
     ),
     (f"Rank {{rank}} uses only its own elements. {_DIVIDE_ONCE}", lambda s, n, rank: s[rank] / n[rank].clamp(min=1)),
-    ("That is the sum over all ranks. Divide it by the number of all elements.", lambda s, n, rank: s.sum()),
-    ("It divides by the number of ranks, not by that of all elements.", lambda s, n, rank: s.mean()),
-    ("It divides by the count of this rank only. Sum the counts.", lambda s, n, rank: s.sum() / n[rank].clamp(min=1)),
+    ("The result is the sum over all ranks. Divide it by the total number of elements.", lambda s, n, rank: s.sum()),
+    (
+        "The sum is divided by the number of ranks. Divide it by the total number of elements instead.",
+        lambda s, n, rank: s.mean(),
+    ),
+    (
+        "The sum is divided by this rank's count only. Sum the counts over all ranks.",
+        lambda s, n, rank: s.sum() / n[rank].clamp(min=1),
+    ),
 ]
 
 
@@ -92,9 +99,15 @@ global_mean = Exercise(
     mistakes=_mistakes(
         _of_data,
         "elements",
-        ("It divides by its own count times world_size. Sum the counts.", lambda s, n, rank: s.mean() / n[rank]),
-        ("It divides by the largest count times world_size. Sum the counts.", lambda s, n, rank: s.mean() / n.max()),
-        ("Each rank's sum was truncated to an integer. Keep it a float.", lambda s, n, rank: s.floor().sum() / n.sum()),
+        (
+            "The sum is divided by this rank's count times world_size. Sum the counts instead.",
+            lambda s, n, rank: s.mean() / n[rank],
+        ),
+        (
+            "The sum is divided by the largest count times world_size. Sum the counts instead.",
+            lambda s, n, rank: s.mean() / n.max(),
+        ),
+        ("Each rank's sum is truncated to an integer. Keep it a float.", lambda s, n, rank: s.floor().sum() / n.sum()),
     ),
 )
 
@@ -111,16 +124,22 @@ mean_loss = Exercise(
     trials=[
         Trial(partial(_losses, lengths=(3, 1, 4))),
         Trial(partial(_losses, lengths=(1, 2, 7)), "other lengths"),
-        Trial(partial(_losses, lengths=(2, 0, 5)), "lists of which some are empty"),
-        Trial(partial(_losses, lengths=(0, 4, 0, 0)), "lists of which all but one are empty", smallest_world=2),
+        Trial(partial(_losses, lengths=(2, 0, 5)), "lists that are empty on some ranks"),
+        Trial(partial(_losses, lengths=(0, 4, 0, 0)), "lists that are empty on all ranks but one", smallest_world=2),
     ],
     budget=Budget(least=0.25),
     hints=_HINTS,
     mistakes=_mistakes(
         _of_data,
         "losses",
-        ("A rank without losses counts as if it had one.", lambda s, n, rank: s.sum() / n.clamp(min=1).sum()),
-        ("Rank {rank} has no losses and returns 0 instead.", lambda s, n, rank: (n[rank] > 0) * s.sum() / n.sum()),
+        (
+            "A rank without losses is counted as if it had one. Count 0 for it.",
+            lambda s, n, rank: s.sum() / n.clamp(min=1).sum(),
+        ),
+        (
+            "Rank {rank} has no losses and returns 0. Return the mean over all ranks there, too.",
+            lambda s, n, rank: (n[rank] > 0) * s.sum() / n.sum(),
+        ),
     ),
 )
 
@@ -189,24 +208,32 @@ evaluate = Exercise(
         Trial(partial(_samples, samples=2001), "many samples", 2, 2),
     ],
     hints={
-        "mode during": "It evaluates in training mode, where dropout sets inputs to zero. Call model.eval() first.",
+        "mode during": "The model is evaluated in training mode, in which dropout sets inputs to zero. Call "
+        "model.eval() first.",
         **_HINTS,
         "answer": "Rank {rank} does not return the accuracy over all samples. Evaluate each sample once, sum the "
-        "correct predictions and the number of samples over all ranks, then divide once.",
-        "autograd": "It builds an autograd graph for every batch. Evaluate under torch.no_grad().",
-        "requires_grad": "It leaves parameters frozen. Evaluate under torch.no_grad() instead.",
-        "mode after": "It leaves the model in another mode. Save model.training, and restore it by model.train(saved).",
-        "samples": "Rank {rank} evaluates all samples, which takes as long as on one rank. Give each rank its part.",
+        "correct predictions and the number of samples over all ranks, and divide once.",
+        "autograd": "Autograd builds a graph for every batch. Evaluate under torch.no_grad().",
+        "requires_grad": "Your function leaves parameters frozen. Evaluate under torch.no_grad() instead.",
+        "mode after": "Your function leaves the model in the other mode. Save model.training, and restore it with "
+        "model.train(saved).",
+        "samples": "Rank {rank} evaluates all samples, which takes as long as on one rank. Give each rank its own "
+        "part.",
     },
     mistakes=[
-        *_mistakes(_tested, "samples", ("That is in percent, not 0 to 1.", lambda s, n, rank: 100 * s.sum() / n.sum())),
+        *_mistakes(
+            _tested,
+            "samples",
+            ("The accuracy is in percent. Return a value between 0 and 1.", lambda s, n, rank: 100 * s.sum() / n.sum()),
+        ),
         Mistake(
             partial(_tested, rule=lambda s, n, rank: s.sum() / n.sum(), drop_last=False),
-            "Samples count twice: DistributedSampler repeats some. Take indices range(rank, len(data), world_size).",
+            "Some samples count twice, because DistributedSampler repeats them. Take the indices range(rank, "
+            "len(data), world_size).",
         ),
         Mistake(
             partial(_tested, rule=lambda s, n, rank: s.sum() / n.sum().clamp(min=1), drop_last=True),
-            "Samples are missing. Do not leave out the remainder with drop_last or //.",
+            "Some samples are missing. Do not drop the remainder with drop_last or //.",
         ),
     ],
 )
@@ -246,7 +273,7 @@ def _rescaled(model: Any, micro_batches: Any, gradients: int = 0, loss: int = 0,
 
 
 token_mean_loss = Exercise(
-    """Check `function(model, micro_batches)`: the forward and backward passes of one step, on the mean over all tokens.
+    """Check `function(model, micro_batches)`: the forward and backward passes of a step, for the mean loss per token.
 
     `model` is a language model in DistributedDataParallel; model(tokens) returns logits of shape (sequences, length,
     vocabulary). `micro_batches` is a list of pairs (tokens, targets), int64 of shape (sequences, length), with the
@@ -268,23 +295,39 @@ token_mean_loss = Exercise(
         Trial(partial(_micro_batches, lengths=(((5,), (2, 3)), ((0,), (0, 0)))), "a rank without tokens", 2),
         Trial(partial(_micro_batches, lengths=(((0, 0),), ((6, 1),))), "rank 0 without tokens", 2),
     ],
-    budget=Budget(most=lambda case: 3000, too_much="Average gradients once: run all but the last in model.no_sync()."),
+    budget=Budget(
+        most=lambda case: 3000,
+        too_much="Average the gradients once: run all micro-batches but the last in model.no_sync().",
+    ),
     hints={
         **_HINTS,
-        "weights": "It changes the weights. Leave step() to the caller.",
-        "parameters": "A parameter has no gradient. Call backward() on every loss. Leave zero_grad() to the caller.",
-        "gradient": "That is not the gradient of the mean over all tokens, in which a micro-batch with more tokens "
-        "counts more. Multiply each summed loss by world_size / the tokens of all ranks, those of padding left out.",
-        "answer": "The gradients are right, but rank {rank} does not return the mean over all tokens. Sum the losses "
-        "over all ranks, and divide by the number of tokens on all ranks.",
+        "weights": "Your function changes the weights. Leave step() to the caller.",
+        "parameters": "A parameter has no gradient. Call backward() on every loss, and leave zero_grad() to the "
+        "caller.",
+        "gradient": "The gradient is not that of the mean over all tokens, in which a micro-batch with more tokens "
+        "counts more. Multiply each summed loss by world_size, and divide it by the number of tokens on all ranks, "
+        "without padding.",
+        "answer": "The gradients are correct, but rank {rank} does not return the mean over all tokens. Sum the "
+        "losses over all ranks, and divide by the total number of tokens.",
     },
     mistakes=[
         Mistake(
             partial(_rescaled, is_averaged=False),
-            "DDP averages nothing. Call model(tokens), not model.module, and the last micro-batch outside no_sync().",
+            "DDP does not average the gradients. Call model(tokens), not model.module(tokens), and run the last "
+            "micro-batch outside no_sync().",
         ),
-        Mistake(partial(_rescaled, gradients=-1), "DDP divides the gradients by world_size. Multiply the loss by it."),
-        Mistake(partial(_rescaled, gradients=1), "The gradients are too large by a factor of world_size."),
-        Mistake(partial(_rescaled, loss=1), "The returned loss is too large by a factor of world_size."),
+        Mistake(
+            partial(_rescaled, gradients=-1),
+            "The gradients are too small by a factor of world_size, because DDP divides by it. Multiply the loss by "
+            "world_size.",
+        ),
+        Mistake(
+            partial(_rescaled, gradients=1),
+            "The gradients are too large by a factor of world_size. Leave out that factor.",
+        ),
+        Mistake(
+            partial(_rescaled, loss=1),
+            "The returned loss is too large by a factor of world_size. Return it without that factor.",
+        ),
     ],
 )

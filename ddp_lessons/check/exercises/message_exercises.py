@@ -41,11 +41,13 @@ def _one_tensor(case: Case) -> int:
 _IN_PAIRS = [
     Mistake(
         _but(point_to_point.swap, lambda right, own, rank: right if rank % 2 else own),
-        "Rank {rank} ends with its own tensor. Every rank must send its own one, so receive into a second buffer.",
+        "Rank {rank} gets its own tensor back, as if the other rank had overwritten its tensor before sending it. "
+        "Receive into a second buffer.",
     ),
     Mistake(
         _but(point_to_point.swap, lambda right, own, rank: own),
-        "Rank {rank} ends with its own tensor. Receive the other rank's into a second buffer, and return that buffer.",
+        "Rank {rank} ends up with its own tensor. Receive the other rank's into a second buffer, and return that "
+        "buffer.",
     ),
 ]
 
@@ -61,7 +63,8 @@ exchange = Exercise(
     world_sizes=(2,),
     budget=Budget(MESSAGES, _one_tensor, too_much="Send the tensor once."),
     hints={
-        "answer": "Rank {rank} does not end with the other rank's tensor. Send it unchanged. Return it as received."
+        "answer": "Rank {rank} does not end up with the other rank's tensor. Send each tensor unchanged, and return "
+        "it as received."
     },
     mistakes=_IN_PAIRS,
 )
@@ -74,7 +77,7 @@ def _swapped(program: Program, tensor: Tensor) -> Fields:
 
 
 def _none_from_all(ranks: Sequence[Fields]) -> list[Fields]:
-    """A rank may return None if the others do so too."""
+    """A rank may return None if all others do, too."""
     kinds = {one["returned"] for one in ranks}
     return [{**one, "returned": one["returned"] if len(kinds) > 1 else "a tensor"} for one in ranks]
 
@@ -98,22 +101,22 @@ swap = Exercise(
     ),
     hints={
         "answer without a partner": "Rank {rank} has no partner. Return its own tensor, unchanged.",
-        "answer": "Rank {rank} does not end with its partner's tensor. Swap in pairs: ranks 0 and 1, 2 and 3. Send the "
-        "tensor unchanged, and return the partner's as received.",
+        "answer": "Rank {rank} does not end up with its partner's tensor. Swap in pairs: ranks 0 and 1, 2 and 3. "
+        "Send the tensor unchanged, and return the partner's as received.",
         "returned": "Rank {rank} returns None, but other ranks return a tensor. Return a tensor on all of them.",
     },
     mistakes=[
         *_IN_PAIRS,
         Mistake(
             _but(_gather, lambda given, own, rank: given[rank - 1]),
-            "Each rank ends with the tensor of the rank before it, as in a ring. Swap in pairs: 0 and 1, 2 and 3.",
+            "Each rank ends up with the tensor of the rank before it, as in a ring. Swap in pairs: 0 and 1, 2 and 3.",
         ),
     ],
 )
 
 
 def _token_of(program: Program, token: Tensor) -> Fields:
-    """An int and a tensor of any shape with one element are right too."""
+    """An int and a tensor of any shape with one element are accepted, too."""
     answer = _ends_with(program, token)["answer"]
     answer = torch.tensor([answer]) if type(answer) is int else answer
     return {"answer": answer.view(1) if isinstance(answer, Tensor) and answer.numel() == 1 else answer}
@@ -155,25 +158,26 @@ pass_the_token = Exercise(
         too_much="On every rank, send the token once, to the next rank.",
     ),
     hints={
-        "answer": "Rank {rank} has a wrong token. Each rank adds 1 and then sends it to the next rank. Return it as it "
-        "was sent, and on rank 0 as it came back."
+        "answer": "Rank {rank} ends up with the wrong token. Each rank adds 1 and sends the token to the next rank. "
+        "Return it as sent or, on rank 0, as received."
     },
     mistakes=[
         Mistake(
             _but(point_to_point.pass_the_token, lambda right, own, rank: right - min(1, rank)),
-            "Rank {rank}'s token is too low by 1. On all ranks, add 1 before the send, and return it as it was sent.",
+            "Rank {rank}'s token is too low by 1. On every rank, add 1 before sending, and return the token as sent.",
         ),
         Mistake(
             _but(point_to_point.pass_the_token, lambda right, own, rank: right - 1),
-            "The token is too low by 1, also on rank 0. Each rank must add 1 once, and before the send.",
+            "The token is too low by 1, even on rank 0. Each rank must add 1 once, before sending.",
         ),
         Mistake(
             _but(point_to_point.pass_the_token, lambda right, own, rank: right if rank else right + 1),
-            "Only rank 0's token is wrong, too high by 1. On each rank, add 1 once, just before the send.",
+            "Only rank 0's token is wrong: it is too high by 1. On each rank, add 1 once, just before sending.",
         ),
         Mistake(
             _not_back_to_rank_0,
-            "Rank 0 ends with its own token plus 1. Add 1 on each rank before the send, and return what comes back.",
+            "Rank 0 ends up with its own token plus 1. Add 1 on each rank before sending, and on rank 0, return what "
+            "comes back.",
         ),
         Mistake(
             _but(_not_back_to_rank_0, lambda sent, own, rank: sent if rank else own + dist.get_world_size()),
@@ -181,13 +185,13 @@ pass_the_token = Exercise(
         ),
         Mistake(
             lambda token: point_to_point.pass_the_token(token.float()).long(),
-            "A float rounds large tokens. Keep the token's dtype, int64.",
+            "Floats round large tokens. Keep the token's dtype, int64.",
         ),
     ],
 )
 
 broadcast_by_hand = Exercise(
-    """Check `function(tensor)`: every rank ends with the tensor of rank 0.
+    """Check `function(tensor)`: every rank ends up with the tensor of rank 0.
 
     All tensors have the same shape and dtype. Every rank returns rank 0's tensor, or overwrites its own and returns
     None. Use only messages, in any order: in a star, a chain or a tree, whole or in pieces. Each rank may receive the
@@ -204,22 +208,22 @@ broadcast_by_hand = Exercise(
         measured="bytes sent by all ranks together",
         too_much="Send the tensor to each rank once, and not to rank 0.",
     ),
-    hints={"answer": "Rank {rank} does not end with rank 0's tensor. Send all of it, unchanged, to every rank."},
+    hints={"answer": "Rank {rank} does not end up with rank 0's tensor. Send all of it, unchanged, to every rank."},
     mistakes=[
         Mistake(
             _but(collectives_by_hand.broadcast_by_hand, lambda right, own, rank: own),
-            "Rank {rank} ends with its own tensor. Receive rank 0's tensor, and return what was received.",
+            "Rank {rank} ends up with its own tensor. Receive rank 0's tensor, and return it.",
         ),
         Mistake(
             partial(collectives_by_hand.broadcast_by_hand, src=1),
-            "Every rank ends with rank 1's tensor. Send rank 0's tensor.",
+            "Every rank ends up with rank 1's tensor. Send rank 0's tensor.",
         ),
     ],
 )
 
 
 def _gathered(program: Program, tensor: Tensor) -> Fields:
-    """A stacked tensor is right too."""
+    """A stacked tensor is accepted, too."""
     answer = program(tensor)
     if isinstance(answer, Tensor) and answer.dim() and answer.shape[1:] == tensor.shape:
         answer = [*answer]
@@ -228,7 +232,7 @@ def _gathered(program: Program, tensor: Tensor) -> Fields:
 
 
 all_gather_by_hand = Exercise(
-    """Check `function(tensor)`: every rank returns the list of all ranks' tensors, by rank.
+    """Check `function(tensor)`: every rank returns the list of all ranks' tensors, in rank order.
 
     All tensors have the same shape and dtype. Return a list, a tuple, or one stacked tensor of shape [world_size, ...],
     and leave the given tensor unchanged. Use only messages. Each rank has to receive world_size - 1 tensors. All ranks
@@ -245,24 +249,26 @@ all_gather_by_hand = Exercise(
         too_much="Send each tensor to each other rank once.",
     ),
     hints={
-        "repeated": "Entries of rank {rank}'s list are the same tensor object, as after `[buffer] * world_size`. "
-        "Allocate one buffer per rank.",
-        "answer": "Rank {rank} does not return the tensors of all ranks, by rank. Receive each into its own buffer of "
-        "the same shape and dtype, and put the tensor of rank i at index i.",
-        "given": "The list is right, but the given tensor was changed. Work on a copy.",
+        "repeated": "Several entries of rank {rank}'s list are the same tensor object, as after `[buffer] * "
+        "world_size`. Allocate one buffer per rank.",
+        "answer": "Rank {rank} does not return the tensors of all ranks in rank order. Receive each into its own "
+        "buffer of the same shape and dtype, and put the tensor of rank i at index i.",
+        "given": "The list is correct, but the given tensor has changed. Work on a copy.",
     },
     mistakes=[
         Mistake(
             _but(_gather, lambda right, own, rank: [own, *right[:rank], *right[rank + 1 :]]),
-            "Rank {rank}'s list is in the wrong order. Put rank i's tensor at index i, whenever it arrives.",
+            "Rank {rank}'s list is in the wrong order. Put rank i's tensor at index i, no matter when it arrives.",
         ),
         Mistake(
             _but(_gather, lambda right, own, rank: [one * (source != rank) for source, one in enumerate(right)]),
-            "Entry {rank} of rank {rank}'s list is a buffer of zeros. No message brings its own tensor: copy it there.",
+            "Entry {rank} of rank {rank}'s list is a buffer of zeros. No message carries the rank's own tensor, so "
+            "copy it there.",
         ),
         Mistake(
             _but(_gather, lambda right, own, rank: [own.clone() for _ in right] if rank else right),
-            "Rank {rank}'s list repeats its own tensor. Send every tensor to every rank, and list the received ones.",
+            "Rank {rank}'s list repeats its own tensor. Send every tensor to every rank, and put the received ones "
+            "into the list.",
         ),
     ],
 )
@@ -280,7 +286,7 @@ def _shares(score: float, tensor: Tensor, best: Callable[[Tensor], Any]) -> Tens
 
 
 share_best = Exercise(
-    """Check `function(score, tensor)`: every rank ends with the tensor of the rank with the highest score.
+    """Check `function(score, tensor)`: every rank ends up with the tensor of the rank with the highest score.
 
     In a tie, the lowest rank wins. Scores are Python floats with float64 precision, and some are negative. All tensors
     have the same shape and dtype. Every rank returns the tensor, or overwrites its own and returns None. You may use
@@ -292,29 +298,33 @@ share_best = Exercise(
         Trial(partial(_scored, scores=(1.0, 3.5, 5.0, 9.0, 2.0)), "other scores"),
         Trial(partial(_scored, scores=(-2.0, -3.0, -0.5, -4.0, -0.25)), "negative scores"),
         Trial(partial(_scored, scores=(2.25, 2.75, 2.5), dtype="int64"), "scores that differ only in their decimals"),
-        Trial(partial(_scored, scores=(1.0, 2.0, 2.0)), "a score that several ranks have"),
+        Trial(partial(_scored, scores=(1.0, 2.0, 2.0)), "a highest score shared by several ranks"),
         Trial(partial(_scored, scores=(1.0,)), "the same score on all ranks"),
         Trial(partial(_scored, scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)), "nearly equal scores"),
     ],
     call=_ends_with,
     budget=Budget(least=0.25),  # if it sends messages, the best rank receives nothing
     hints={
-        "answer": "Rank {rank} does not end with the best rank's tensor. Find the highest of all scores, and broadcast "
-        "the tensor of the first rank that has it, unchanged."
+        "answer": "Rank {rank} does not end up with the best rank's tensor. Find the highest of all scores, and "
+        "broadcast the tensor of the first rank that has it, unchanged."
     },
     mistakes=[
         Mistake(
             lambda score, tensor: tensor,
-            "Rank {rank} ends with its own tensor. Broadcast the best rank's, and return what you broadcast into.",
+            "Rank {rank} ends up with its own tensor. Broadcast the best rank's, and return the tensor that you "
+            "passed to broadcast.",
         ),
         Mistake(
             partial(_shares, best=lambda scores: 0),
-            "Every rank ends with rank 0's tensor. Broadcast the tensor of the rank with the highest score.",
+            "Every rank ends up with rank 0's tensor. Broadcast the tensor of the rank with the highest score.",
         ),
-        Mistake(partial(_shares, best=torch.argmin), "The tensor is that of the lowest score. Choose the highest one."),
+        Mistake(
+            partial(_shares, best=torch.argmin),
+            "Every rank ends up with the tensor of the lowest score. Choose the highest.",
+        ),
         Mistake(
             partial(_shares, best=lambda scores: len(scores) - 1 - scores.flip(0).argmax()),
-            "The last of several ranks with the highest score wins. In a tie, choose the lowest rank.",
+            "In a tie, your function chooses the highest rank. Choose the lowest.",
         ),
         Mistake(
             partial(_shares, best=lambda scores: scores.clamp(min=0).argmax()),
@@ -322,7 +332,7 @@ share_best = Exercise(
         ),
         Mistake(
             partial(_shares, best=lambda scores: scores.float().argmax()),
-            "Scores that differ only in the ninth decimal count as equal. Send the scores as float64, not rounded.",
+            "Your function treats scores that differ only in the ninth decimal as equal. Send the scores as float64.",
         ),
     ],
 )
@@ -339,17 +349,17 @@ sum_of_half = Exercise(
     call=_ends_with,
     world_sizes=(4, 3, 5),
     hints={
-        "answer": "Rank {rank} does not end with the sum over its half. On even ranks, sum over all even ranks, and on "
-        "odd ranks over all odd ones."
+        "answer": "Rank {rank} does not end up with the sum over its half. On even ranks, sum over all even ranks; "
+        "on odd ranks, over all odd ones."
     },
     mistakes=[
         Mistake(
             _but(_gather, lambda given, own, rank: sum(given)),
-            "Rank {rank} ends with the sum over all ranks. Sum over its half: the even ranks, or the odd ones.",
+            "Rank {rank} ends up with the sum over all ranks. Sum over its half: the even ranks, or the odd ones.",
         ),
         Mistake(
             _but(_gather, lambda given, own, rank: own),
-            "Rank {rank} ends with its own tensor. Call all_reduce with the group that this rank belongs to.",
+            "Rank {rank} ends up with its own tensor. Call all_reduce with the group that this rank belongs to.",
         ),
         Mistake(
             _but(_gather, lambda given, own, rank: sum(given[rank::2]) if rank < 2 else own),
@@ -357,7 +367,7 @@ sum_of_half = Exercise(
         ),
         Mistake(
             _but(_gather, lambda given, own, rank: sum(given[rank % 2 :: 2]) / len(given[rank % 2 :: 2])),
-            "It returns the mean. Leave out the division.",
+            "Your function returns the mean. Leave out the division.",
         ),
     ],
 )

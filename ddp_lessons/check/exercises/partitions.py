@@ -27,16 +27,16 @@ _UNEQUAL = {1: [1.0], 2: [0.7, 0.3], 3: [0.7, 0.2, 0.1]}  # in floats, the last 
 
 
 def told(shares: Sequence[Sequence[int]], samples: int) -> str:
-    """Which samples the ranks have together, in words without numbers that may depend on chance."""
+    """In words: which samples the ranks have together, without numbers that may depend on chance."""
     times = Counter(itertools.chain(*shares))
     lost, several = samples - len(times), sum(count > 1 for count in times.values())
     if several and len(shares) > 1 and all(sorted(share) == sorted(shares[0]) for share in shares):
         return "the same on every rank"
     if lost and several:
-        return "some never, some twice"
+        return "some missing, some repeated"
     if lost:
-        return f"{lost} of {samples} never"
-    return f"{several} of {samples} twice" if several else f"{samples}, once each"
+        return f"{lost} of {samples} missing"
+    return f"{several} of {samples} repeated" if several else f"{samples}, once each"
 
 
 def _data_and_sizes(
@@ -48,7 +48,7 @@ def _data_and_sizes(
     sizes: str = "equal",
     is_list: bool = False,
 ) -> tuple[Any, ...]:
-    """Pairs of an image and a label, or a list of numbers; each sample tells its index."""
+    """Pairs of an image and a label, or a list of numbers; each sample encodes its index."""
     values = [_FACTOR * index + 0.5 for index in range(samples)]
     pairs = TensorDataset(torch.tensor(values).view(-1, 1, 1, 1), torch.arange(samples) % 10)
     equal = 1 / world_size
@@ -117,7 +117,7 @@ def _read(partition: Any, most: int) -> Any:
     if not (hasattr(partition, "__len__") and hasattr(partition, "__getitem__")) or isinstance(partition, str | dict):
         return named(plain(partition))
     indices = [_index_of(partition[place]) for place in range(min(len(partition), most))]
-    return indices if -1 not in indices else f"[{indices.index(-1)}] is no sample"
+    return indices if -1 not in indices else f"[{indices.index(-1)}] is not a sample"
 
 
 def _of_all_ranks(outcomes: Sequence[Fields]) -> Sequence[Fields]:
@@ -177,7 +177,7 @@ class _Cut:
 
 
 data_partitioner = Exercise(
-    """Check a class: `partitioner(data, sizes, seed=1234)` on every rank, and its `use(rank)`.
+    """Check a class: every rank calls `partitioner(data, sizes, seed=1234)` and then its `use(rank)`.
 
     The sizes are fractions of 1, one for each rank. `use(rank)` returns that rank's samples, as an object with len()
     and [index]. Together, the partitions contain every sample exactly once, even if the sizes don't divide the data
@@ -194,11 +194,11 @@ data_partitioner = Exercise(
     world_sizes=(2, 3, 1),
     trials=[
         Trial(_data_and_sizes),
-        Trial(partial(_data_and_sizes, samples=60, seeds=(7, 7)), "the next data"),
+        Trial(partial(_data_and_sizes, samples=60, seeds=(7, 7)), "other data"),
         Trial(partial(_data_and_sizes, samples=25), "data not divisible by world_size"),
         Trial(partial(_data_and_sizes, samples=61, seeds=(5, 5, 6), sizes="unequal"), "partitions of different sizes"),
         Trial(partial(_data_and_sizes, samples=47, seeds=(0, 0, 1), is_list=True), "data in a list"),
-        Trial(partial(_data_and_sizes, samples=5), "little data"),
+        Trial(partial(_data_and_sizes, samples=5), "a small dataset"),
         Trial(partial(_data_and_sizes, sizes="one is 0"), "a partition of size 0", smallest_world=2),
         *(Trial(partial(_data_and_sizes, samples=ranks), "one sample per partition", ranks, ranks) for ranks in (2, 3)),
         *(
@@ -212,18 +212,18 @@ data_partitioner = Exercise(
         Trial(partial(_data_and_sizes, samples=1, seeds=(1,)), "invalid sizes (more sizes than samples)", 2),
     ],
     hints={
-        "raises": "Raise ValueError for sizes below 0, for sizes that do not add up to 1 (up to rounding, with "
-        "math.isclose), and for more sizes than samples, and for no others.",
-        "given data": "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged.",
+        "raises": "Raise ValueError if a size is below 0, if the sizes do not add up to 1 (compare with "
+        "math.isclose), or if there are more sizes than samples, but in no other case.",
+        "given data": "Your class shuffles the data itself. Shuffle a list of indices, and leave the data unchanged.",
         "use(rank), called": "use(rank) returns different samples when called again. Shuffle and split once, in "
         "__init__, and let use() only return a partition.",
-        "use(rank)": "use(rank) does not return a partition. Return something with len() and [index], whose items "
-        "are samples, data[index].",
+        "use(rank)": "use(rank) does not return a partition. Return an object with len() and [index] whose items are "
+        "samples of the data.",
         "samples": "Some samples are in no partition or in two. Shuffle all indices in the same way on every rank, "
-        "start each partition where the previous one ends, and let the last one end with the data.",
-        "len(use(rank))": "The partition of rank {rank} has not the size that was asked for. Check where it starts and "
+        "start each partition where the previous one ends, and let the last one reach the end of the data.",
+        "len(use(rank))": "The partition of rank {rank} does not have the requested size. Check where it starts and "
         "ends.",
-        "order": "The samples are not shuffled over the whole data. Shuffle the indices before splitting them.",
+        "order": "The samples are not shuffled across the whole dataset. Shuffle the indices before splitting them.",
         "made again, with the same seed": "The same seed gives different partitions each time. Shuffle with a new "
         "generator that is seeded only with `seed`, such as random.Random(seed).",
         "made again, with another seed": "The seed has no effect. Pass it to the generator that shuffles.",
@@ -231,15 +231,14 @@ data_partitioner = Exercise(
     mistakes=[
         Mistake(partial(_Cut, wrong=wrong), sentence)
         for wrong, sentence in {
-            "floors": "The remainder is lost. Round the end of each partition instead of its length, and let the last "
-            "one end with the data.",
+            "floors": "The remainder is lost. Round the end of each partition instead of its length, and let the "
+            "last one reach the end of the data.",
             "no seed": "Each rank shuffles differently, so some samples are on several ranks and others on none. "
             "Shuffle with a generator that has the same seed on all ranks, as DistributedSampler does.",
             "by rank": "Each rank shuffles differently, as if its rank were part of the seed. Use the same seed on all "
             "ranks.",
-            "order": "It does not shuffle: the samples are in their original order. Shuffle the indices before "
-            "splitting them.",
-            "places": "Every partition holds the first samples of the data in order. Let partition[i] return "
+            "order": "The samples are in their original order. Shuffle the indices before splitting them.",
+            "places": "Every partition holds the first samples of the data, in order. Let partition[i] return "
             "data[indices[i]], not data[i].",
             "all": "use() gives every rank all of the data. Split the data, so that each rank has its own partition.",
         }.items()

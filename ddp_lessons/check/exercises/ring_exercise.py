@@ -95,21 +95,22 @@ ring_all_reduce = Exercise(
     mistakes=[
         Mistake(
             partial(_ring, into="the list"),
-            "Rank {rank} ends with its own tensor. Write into the chunks with += or copy_(). `chunks[i] = ...` only "
-            "replaces the list entry, and the given tensor stays unchanged.",
+            "Rank {rank} ends up with its own tensor. Write into the chunks with += or copy_(), because `chunks[i] = "
+            "...` only replaces the list entry and leaves the given tensor unchanged.",
         ),
         Mistake(
             partial(_ring, rounds="reduce-scatter"),
             "Only one chunk of rank {rank} holds the whole sum. After the reduce-scatter, pass the finished chunks "
-            "round once more (all-gather).",
+            "around the ring once more (the all-gather).",
         ),
         Mistake(
-            partial(_ring, divides=True), "It returns the mean, but an all-reduce is a sum. Leave out the division."
+            partial(_ring, divides=True),
+            "Your function returns the mean, but an all-reduce returns the sum. Leave out the division.",
         ),
         Mistake(
             partial(_ring, drops=True),
-            "The last elements are missing: numel // world_size drops the remainder. Use tensor_split(), which covers "
-            "every element.",
+            "The last elements are missing, because numel // world_size drops the remainder. Use tensor_split(), "
+            "which covers every element.",
         ),
         Mistake(
             partial(_ring, starts=0),
@@ -118,12 +119,12 @@ ring_all_reduce = Exercise(
         ),
         Mistake(
             _adds_whole_tensors,
-            "It passes on whole tensors, so the traffic grows with the ranks. Send one chunk per step, 1 / world_size "
-            "of the tensor.",
+            "The ranks pass on whole tensors, so the traffic grows with their number. In each step, send one chunk, "
+            "1 / world_size of the tensor.",
         ),
         Mistake(
             partial(_ring, dtype=torch.float32),
-            "The sum is almost right, but digits were lost. Keep the dtype of the tensor.",
+            "The sum is almost correct, but has lost precision. Keep the dtype of the tensor.",
         ),
     ],
 )

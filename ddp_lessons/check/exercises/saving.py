@@ -153,14 +153,14 @@ class _Watch:
 
 
 def _reported(file: Any, *more: Any) -> Any:
-    """torch.save opens a file in C++, of which Python tells no audit hook."""
+    """torch.save opens a file in C++, which Python reports to no audit hook."""
     if isinstance(file, str):
         sys.audit("open", file, "w", os.O_WRONLY)
     return _FileWriter(file, *more)
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """Load it like someone who resumes the training run."""
+    """Load the checkpoint as a resumed training run would."""
     try:
         content = torch.load(path, weights_only=True)
     except Exception as error:
@@ -203,7 +203,7 @@ def _one_thing_wrong(path: str, model: Any, optimizer: Any, epoch: int, wrong: s
 
 
 save_checkpoint = Exercise(
-    """Check `function(path, model, optimizer, epoch)`, called on every rank: afterwards the checkpoint is there.
+    """Check `function(path, model, optimizer, epoch)`, called on every rank, which saves a checkpoint.
 
     The model is wrapped in DistributedDataParallel. The model and the path (a str) are the same on all ranks. Only rank
     0 writes, even if the ranks are on two nodes. The file holds a dictionary with "model" and "optimizer", both as
@@ -223,36 +223,36 @@ save_checkpoint = Exercise(
     trials=[
         Trial(partial(_one_save, epoch=17, has_old=False, is_held=True)),
         Trial(partial(_one_save, epoch=23, is_held=True), "one that replaces another"),
-        Trial(partial(_one_save, epoch=41, on_two_nodes=True), "two nodes, each with a rank of LOCAL_RANK 0", 3),
-        Trial(partial(_one_save, epoch=43, is_cut_off=True), "a write that is cut off", largest_world=1),
+        Trial(partial(_one_save, epoch=41, on_two_nodes=True), "two nodes, each with a LOCAL_RANK 0", 3),
+        Trial(partial(_one_save, epoch=43, is_cut_off=True), "an interrupted write", largest_world=1),
     ],
     hints={
-        "writes": "Rank {rank} writes. Write only if dist.get_rank() == 0.",
+        "writes": "Rank {rank} writes a file. Write only if dist.get_rank() == 0.",
         "file when it returns": "Rank {rank} returns before the checkpoint is written. After the write, call "
-        "dist.barrier() on every rank, not only on the one that writes.",
-        "torch.load": "torch.load(path, weights_only=True) does not find a dictionary. Save one to `path` with "
-        'torch.save: "model", "optimizer" and "epoch", with the state_dict() of both instead of the objects.',
+        "dist.barrier() on every rank, not only on rank 0.",
+        "torch.load": "torch.load(path, weights_only=True) does not return a dictionary. Save one to `path` with "
+        'torch.save: "model" and "optimizer", the state_dict() of each instead of the object, and "epoch".',
         "model": 'The file does not hold all of model.module.state_dict() under the key "model". Save it unchanged.',
-        "optimizer": 'The file does not hold optimizer.state_dict() (the momentum) under the key "optimizer". Save it '
-        "too.",
+        "optimizer": 'The file does not hold optimizer.state_dict() (the momentum) under the key "optimizer". Save '
+        "it, too.",
         "epoch": 'The file does not hold `epoch`, as given, under the key "epoch". Save it unchanged.',
-        "old file": "During the write there is no complete checkpoint to restart from. Write to another "
-        "file in the same folder, then call os.replace(other, path).",
+        "old file": "During the write, there is no complete checkpoint to restart from. Write to another file in the "
+        "same folder, then call os.replace(other, path).",
         "written in": "The new file is in another folder, so it cannot be renamed if that folder is on another disk. "
         'Write it next to the checkpoint, as path + ".new".',
-        "other files": "It leaves another file next to the checkpoint. Remove that file before you return.",
+        "other files": "Your function leaves another file next to the checkpoint. Remove it before you return.",
         "after an interrupted write": "An interrupted write destroys the last good checkpoint. Write to another file "
         "in the same folder, then call os.replace(other, path).",
     },
     mistakes=[
         Mistake(
             partial(_one_thing_wrong, wrong="wrapper"),
-            'The names in the file start with "module.", which is the DDP wrapper. Save model.module.state_dict(), so '
-            "that a model without the wrapper can load it.",
+            'The names in the file start with "module.", a prefix that comes from the DDP wrapper. Save '
+            "model.module.state_dict(), so that a model without the wrapper can load it.",
         ),
         Mistake(
             partial(_one_thing_wrong, wrong="optimizer"),
-            "The optimizer state (the momentum) is missing from the file. Save optimizer.state_dict() too.",
+            "The optimizer state (the momentum) is missing from the file. Save optimizer.state_dict(), too.",
         ),
         Mistake(
             partial(_one_thing_wrong, wrong="epoch"),

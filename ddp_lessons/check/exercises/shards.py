@@ -25,11 +25,11 @@ _IN_FRONT = "The padding comes before the elements. Pad at the end of the tensor
 _HINTS = {
     "lengths": "The shards have different lengths, but all_gather needs equal ones. Pad the shorter ones with zeros.",
     "answer": "Rank {rank} does not have its own shard. Start at rank * length, and pad the end with zeros.",
-    "given": "The answer is right, but the given tensor was changed. Work on a copy: flat.clone().",
-    "memory": "The answer is right, but it is a view that keeps a longer tensor in memory. Return a copy of the shard, "
-    "with clone().",
-    "sent": "The answer is right, but more is sent than needed. Each rank needs only its shard of the mean, so use "
-    "reduce_scatter.",
+    "given": "The answer is correct, but the given tensor has changed. Work on a copy: flat.clone().",
+    "memory": "The answer is correct, but it is a view that keeps a longer tensor in memory. Return a copy of the "
+    "shard, with clone().",
+    "sent": "The answer is correct, but the ranks send more than needed. Each rank needs only its shard of the mean, "
+    "so use reduce_scatter.",
 }
 _TENSORS = [
     Trial(tensor((120,))),
@@ -77,14 +77,15 @@ shard = Exercise(
         *(Trial(partial(_same_on_all, make=one.make), one.trait) for one in _TENSORS),
         Trial(partial(_same_on_all, make=tensor((119,), "int64")), "integers (int64)"),
     ],
-    budget=Budget(most=lambda case: 0, too_much="Every rank already has the whole tensor. Only slice it."),
+    budget=Budget(most=lambda case: 0, too_much="Every rank already has the whole tensor, so slice it."),
     hints=_HINTS,
     mistakes=[
         Mistake(lambda flat: sharding.shard(_without_remainder(flat)), _LOST),
         Mistake(lambda flat: sharding.shard(_padded(flat, in_front=True)), _IN_FRONT),
         Mistake(
             lambda flat: _padded(flat)[get_rank() :: get_world_size()].clone(),
-            "It does not take neighboring elements, so all_gather would mix up their order. Take one contiguous slice.",
+            "The shard's elements are not contiguous, so all_gather would mix up their order. Take one contiguous "
+            "slice.",
         ),
     ],
 )
@@ -108,7 +109,7 @@ def _bytes_passed_on(event: Event) -> float:
 
 
 sharded_mean = Exercise(
-    """Check `function(flat)`: every rank returns its shard of the mean over all ranks' tensors, all equally long.
+    """Check `function(flat)`: every rank returns its shard of the mean over the ranks' tensors, which are equally long.
 
     The shards are those of `check.shard`. You may use any collectives or messages, but each rank may send only one
     shard to each other rank, which is half of what an all_reduce sends.
@@ -119,15 +120,19 @@ sharded_mean = Exercise(
     tolerance=1e-6,
     trials=_TENSORS,
     budget=Budget(measured="bytes passed to torch.distributed by the busiest rank"),
-    hints=_HINTS | {"answer": "Rank {rank} does not have its shard of the mean. Sum it over the ranks, then divide."},
+    hints=_HINTS
+    | {"answer": "Rank {rank} does not have its shard of the mean. Sum the tensors over the ranks, then divide."},
     mistakes=[
-        Mistake(lambda flat: sharding.sharded_mean(flat) * get_world_size(), "It returns the sum, not the mean."),
+        Mistake(
+            lambda flat: sharding.sharded_mean(flat) * get_world_size(),
+            "Your function returns the sum. Divide it by world_size.",
+        ),
         Mistake(sharding.shard, "Rank {rank} returns only its own values. Sum them over all ranks, then divide."),
         Mistake(lambda flat: sharding.sharded_mean(_without_remainder(flat)), _LOST),
         Mistake(lambda flat: sharding.sharded_mean(_padded(flat, in_front=True)), _IN_FRONT),
         Mistake(
             lambda flat: sharding.sharded_mean(sharding.shard(flat).repeat(get_world_size())),
-            "It adds up pieces from different positions. For rank r, add up piece r of every rank's tensor.",
+            "Your function adds up pieces from different positions. For rank r, add up piece r of every rank's tensor.",
         ),
     ],
 )
@@ -176,16 +181,17 @@ stage_of = Exercise(
     ],
     budget=Budget(most=lambda case: 0, too_much="Every rank can compute the stage by itself."),
     hints={
-        "owners": "Rank {rank} assigns the layers differently than rank 0. Compute the stage without the rank.",
-        "stage": "A stage is an integer from 0 to stages - 1. Divide with //, and spread any remainder over them.",
-        "order": "Stage 0 owns the first layers. Give each stage consecutive layers, so that an activation "
-        "crosses each boundary once.",
-        "layers": "The largest stage is the straggler. Let the stages differ by one layer at most.",
+        "owners": "Rank {rank} assigns the layers differently from rank 0. Compute the stage without using the rank.",
+        "stage": "A stage is an integer from 0 to stages - 1. Divide with //, and spread any remainder over the "
+        "stages.",
+        "order": "The layers are out of order. Give each stage consecutive layers, starting with stage 0, so that an "
+        "activation crosses each boundary once.",
+        "layers": "The largest stage is a straggler. Let the stages differ by at most one layer.",
     },
     mistakes=[
         Mistake(
             lambda layer, layers, stages: layer * get_world_size() // layers,
-            "It uses as many stages as there are ranks. Use `stages`, the number of stages.",
+            "Your function uses as many stages as there are ranks. Use the argument `stages` instead.",
         ),
     ],
 )

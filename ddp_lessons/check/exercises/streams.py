@@ -56,13 +56,14 @@ class _OtherSampler(RankSampler):
 
 
 _WRONG_SAMPLERS = {
-    "epoch": "The order is the same in every epoch. Keep the epoch in set_epoch, and use the seed seed + epoch.",
-    "padding": "Some ranks have fewer indices than others. Pad the order from its front, or drop its tail, before you "
-    "slice it.",
-    "repeats": "With more than twice as many ranks as samples, some ranks have no index. Repeat the order until it is "
-    "long enough.",
-    "step": "Each rank takes one contiguous block. Take every num_replicas-th index: order[rank::num_replicas].",
-    "seed": "The ranks shuffle differently. Seed a generator with seed + epoch, on every rank alike.",
+    "epoch": "The order is the same in every epoch. Store the epoch in set_epoch(), and seed the generator with seed "
+    "+ epoch.",
+    "padding": "Some ranks have fewer indices than others. Before slicing the order, pad it with indices from its "
+    "start, or drop its tail.",
+    "repeats": "With more than twice as many ranks as samples, some ranks get no indices. Repeat the order until it "
+    "is long enough.",
+    "step": "Each rank takes a contiguous block. Take every num_replicas-th index instead: order[rank::num_replicas].",
+    "seed": "The ranks shuffle differently. Seed the generator with seed + epoch, the same on every rank.",
 }
 
 rank_sampler = Exercise(
@@ -85,11 +86,11 @@ rank_sampler = Exercise(
         Trial(partial(_options, samples=6, ranks=1)),
     ],
     hints={
-        "iter(sampler)": "__iter__ returns no iterator. Return iter() of this rank's indices.",
-        "epoch": "These are not the indices of DistributedSampler. Shuffle with the seed seed + epoch, make the order "
-        "divisible by num_replicas, and take order[rank::num_replicas].",
-        "len()": "len() is not the number of this rank's indices. Divide by num_replicas, and round up, or down with "
-        "drop_last.",
+        "iter(sampler)": "__iter__ does not return an iterator. Return iter(indices), with this rank's indices.",
+        "epoch": "The indices differ from those of DistributedSampler. Seed the shuffle with seed + epoch, make the "
+        "length of the order divisible by num_replicas, and take order[rank::num_replicas].",
+        "len()": "len() is not the number of this rank's indices. Divide the number of samples by num_replicas, and "
+        "round up (with drop_last, down).",
     },
     mistakes=[Mistake(partial(_OtherSampler, wrong=wrong), why) for wrong, why in _WRONG_SAMPLERS.items()],
 )
@@ -176,15 +177,18 @@ class _Stepping(ShardedStream):
 
 
 _PART = "Number the parts with rank * num_workers + worker.id"
-_STEP = "Step by world_size * num_workers"
+_STEP = "Use a step of world_size * num_workers"
 _STEPPING = {
-    f"All samples come several times. {_PART}, and yield only that part.": lambda r, n, w, m: (0, 1),
-    "The samples are split over the ranks but not over their workers. Split them by get_worker_info().id too, and call "
-    "it in __iter__: in __init__, which runs before the workers start, it is None.": lambda r, n, w, m: (r, n),
-    f"Parts overlap, as if numbered rank + worker.id. {_PART}.": lambda r, n, w, m: (r + w, n * m),
-    f"Parts overlap, as if numbered rank * world_size + worker.id. {_PART}.": lambda r, n, w, m: (r * n + w, n * m),
-    f"Parts overlap, as with steps of world_size. {_STEP}.": lambda r, n, w, m: (r * m + w, n),
-    f"Parts overlap, as with steps of num_workers. {_STEP}.": lambda r, n, w, m: (r * m + w, m),
+    f"Every sample is yielded several times. {_PART}, and yield only your worker's part.": lambda r, n, w, m: (0, 1),
+    "The samples are split over the ranks but not over their workers. In __iter__, split them by "
+    "get_worker_info().id, too. (In __init__, get_worker_info() returns None.)": lambda r, n, w, m: (r, n),
+    f"The parts overlap, as if they were numbered rank + worker.id. {_PART}.": lambda r, n, w, m: (r + w, n * m),
+    f"The parts overlap, as if they were numbered rank * world_size + worker.id. {_PART}.": lambda r, n, w, m: (
+        r * n + w,
+        n * m,
+    ),
+    f"The parts overlap, as with a step of world_size. {_STEP}.": lambda r, n, w, m: (r * m + w, n),
+    f"The parts overlap, as with a step of num_workers. {_STEP}.": lambda r, n, w, m: (r * m + w, m),
 }
 
 shard_stream = Exercise(
@@ -202,7 +206,7 @@ shard_stream = Exercise(
     together=_of_all_ranks,
     methods=("__iter__",),
     world_sizes=(2, 3, 1),
-    budget=Budget(most=lambda case: 0, too_much="Every worker can compute its part. Leave out the communication."),
+    budget=Budget(most=lambda case: 0, too_much="Every worker can find its part without communication."),
     trials=[
         Trial(partial(_lines, samples=210)),
         Trial(partial(_lines, workers=3), "num_workers=3", smallest_world=2, largest_world=2),
@@ -213,15 +217,16 @@ shard_stream = Exercise(
         Trial(partial(_lines, workers=2, grouped=False), "a single process with workers", largest_world=1),
     ],
     hints={
-        "yields": "It does not yield the samples of the source. Inherit from torch.utils.data.IterableDataset, and "
-        "yield each sample as it is.",
-        "samples": f"Some samples are lost, or come twice. {_PART}. {_STEP}, and yield the last samples too: parts may "
-        "be shorter.",
-        "shares": f"Rank {{rank}} yields no sample. {_PART}, and yield only that part.",
-        "second": "The second pass differs from the first. Call iter(source) in __iter__, because one iterator cannot "
-        "serve both, and yield the samples in the order of the source.",
-        "source": "It opens the source several times for one pass. Iterate over it once.",
-        "read": "It reads the whole source before it yields a sample. Yield each sample of this part when it is read.",
+        "yields": "Your class does not yield the samples of the source. Inherit from "
+        "torch.utils.data.IterableDataset, and yield each sample unchanged.",
+        "samples": f"Some samples are lost or repeated. {_PART}. {_STEP}, and yield the last samples, too, even if "
+        "they make some parts longer than others.",
+        "shares": f"Rank {{rank}} yields no samples. {_PART}, and yield only your worker's part.",
+        "second": "The second pass differs from the first. Call iter(source) in __iter__, because an iterator can be "
+        "used only once, and yield the samples in the order of the source.",
+        "source": "Your class opens the source several times in one pass. Iterate over it only once.",
+        "read": "Your class reads the whole source before it yields a sample. Yield each sample of the part as soon "
+        "as you have read it.",
     },
     mistakes=[Mistake(partial(_Stepping, formula=formula), why) for why, formula in _STEPPING.items()],
 )

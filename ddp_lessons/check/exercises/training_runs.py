@@ -73,7 +73,7 @@ def _loop(rank: int, world_size: int, net: Any, data: Any, epochs: int, wrong: s
 
 
 train_loop = Exercise(
-    """Check `function(rank, world_size, net, data, epochs)`: every rank returns the weights that one process gets.
+    """Check `function(rank, world_size, net, data, epochs)`: every rank returns the weights that one process would get.
 
     A global batch has 32 samples. `net()`, called after torch.manual_seed(1), ends in log_softmax. The optimizer is
     SGD(lr=0.1, momentum=0.5). Everything is float64, so that rounding doesn't matter.
@@ -87,16 +87,19 @@ train_loop = Exercise(
     trials=[Trial(_before_training), Trial(partial(_before_training, epochs=3), "three epochs")],
     hints={
         "samples": "Each rank trains on all samples. Give the DataLoader a DistributedSampler.",
-        "names": "Return the state_dict() of the network.",
-        "": "One process gets other weights. Compare seed, batch size, loss and optimizer with the list in the lesson.",
+        "names": "Your function does not return the weights. Return the state_dict() of the network.",
+        "": "One process ends up with different weights. Compare your seed, batch size, loss and optimizer with the "
+        "list in the lesson.",
     },
     mistakes=[
         Mistake(partial(_loop, wrong=wrong), sentence)
         for wrong, sentence in {
-            "order": "Every epoch has the same order. Call sampler.set_epoch(epoch) at the start of each epoch.",
-            "alone": "The gradients are not averaged. Wrap the network in DistributedDataParallel and call that.",
-            "divided": "The gradients are divided by world_size twice. DDP averages them, so don't divide the loss.",
-            "batch": "Each rank takes 32 samples per step, but that is the global batch. Take 32 // world_size.",
+            "order": "Every epoch uses the same order. Call sampler.set_epoch(epoch) at the start of each epoch.",
+            "alone": "The gradients are not averaged. Wrap the network in DistributedDataParallel, and call the "
+            "wrapper.",
+            "divided": "The gradients are divided twice by world_size. DDP averages them, so don't divide the loss.",
+            "batch": "Each rank takes 32 samples per step, which is the size of the global batch. Take 32 // "
+            "world_size.",
         }.items()
     ],
 )
@@ -195,21 +198,22 @@ restartable = Exercise(
         "first": "Without a checkpoint, train each epoch once, in order: `for epoch in range(epochs)`.",
         "checkpoint": "There is no checkpoint to resume from. Save one after each epoch, and keep that file until the "
         "next one is complete.",
-        "restart trains": "Each remaining epoch must run once. Save after each epoch, and loop from the loaded one on.",
-        "restart after": "An interrupted write must not harm the last checkpoint: write a new file, then rename it.",
+        "restart trains": "The restart must train each remaining epoch once. Save after each epoch, and start the "
+        "loop at the loaded one.",
+        "restart after": "An interrupted write must not damage the last checkpoint. Write a new file, then rename it.",
         "weights": "The final weights differ from those of an uninterrupted run. Restore the model and the optimizer "
         "on every rank.",
     },
     mistakes=[
         Mistake(partial(_restarts, wrong=wrong), sentence)
         for wrong, sentence in {
-            "load": "The restart begins at epoch 0. Save a checkpoint at `path` after each epoch, load it before the "
-            "loop, and start at the loaded epoch.",
-            "from 0": "It loads the checkpoint, but begins at epoch 0 again. Start at the loaded epoch.",
+            "load": "After the restart, training starts at epoch 0 again. Save a checkpoint at `path` after each "
+            "epoch, load it before the loop, and start at the loaded epoch.",
+            "from 0": "The restart loads the checkpoint, but trains from epoch 0 again. Start at the loaded epoch.",
             "number": "The last finished epoch is trained again. Save the number of finished epochs, epoch + 1.",
             "twice": "The unfinished epoch is skipped. Save after train_epoch(epoch), not before it, and add 1 only "
             "once, either when you save the epoch or when you load it.",
-            "optimizer": "The optimizer has lost its state (momentum). Save and load optimizer.state_dict() too.",
+            "optimizer": "The optimizer has lost its state (the momentum). Save and load optimizer.state_dict(), too.",
         }.items()
     ],
 )

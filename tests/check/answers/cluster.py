@@ -66,8 +66,8 @@ RIGHT = {"ranks_of": [by_accumulation, as_elements_of_a_tensor], "choose_backend
 WRONG = {
     "ranks_of": [(digit_by_digit, "fails for a number of GPUs with two digits"), (as_floats, "Ranks are integers")],
     "choose_backend": [
-        (asks_this_machine, "Use nccl here, whatever this machine has."),
+        (asks_this_machine, "Use nccl, even if your own machine has no GPU."),
         (only_for_several, "One rank with its own GPU is enough for NCCL."),
-        (equal_to_everything, "It returns neither of the two names."),
+        (equal_to_everything, "Your function returns neither of the two names."),
     ],
 }

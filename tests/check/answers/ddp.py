@@ -88,8 +88,8 @@ class ReplacesTheFirstGradient(OneByOne):
 RIGHT: dict[str, list[Any]] = {"my_ddp": [WaitsAfterBackward, by_futures]}
 WRONG: dict[str, list[Any]] = {
     "my_ddp": [
-        (OneByOne, "Nothing overlaps"),
+        (OneByOne, "Communication does not overlap"),
         (LeavesOutWhatIsFrozen, "starts with wrong values"),
-        (ReplacesTheFirstGradient, "gives the means, but a later one does not."),
+        (ReplacesTheFirstGradient, "but not after a later one."),
     ]
 }

@@ -99,6 +99,6 @@ WRONG: dict[str, list[Any]] = {
     "weighted_average": [
         (counts_every_rank_at_least_once, "fails for ranks without samples"),
         (stays_away_without_samples, "Hang, no rank can make progress."),
-        (steps_as_well, "It changes the weights."),
+        (steps_as_well, "Your function changes the weights."),
     ],
 }

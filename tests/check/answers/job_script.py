@@ -54,9 +54,9 @@ RIGHT = {"job_script": [SHORT_OPTIONS, ONE_FOR_EACH_NODE, IN_VARIABLES, WITHOUT_
 WRONG = {
     "job_script": [
         (NOT_WAITED_FOR, "all must run at the same time"),
-        (EACH_ITS_OWN_PLACE, "The ranks do not join one rendezvous"),
-        (OPTIONS_AFTER_THE_SCRIPT, "put its own options before"),
+        (EACH_ITS_OWN_PLACE, "The ranks do not join the same rendezvous"),
+        (OPTIONS_AFTER_THE_SCRIPT, "put torchrun's own options first"),
         (LOCAL_RANKS_THAT_GO_ON, "LOCAL_RANK from 0 to 3 on each node"),
-        (AN_UNKNOWN_OPTION, "fix the command that fails"),
+        (AN_UNKNOWN_OPTION, "If a command fails, fix it first"),
     ]
 }

@@ -190,20 +190,23 @@ RIGHT: dict[str, list[Any]] = {
     "token_mean_loss": [one_backward, without_ddp],
 }
 WRONG: dict[str, list[Any]] = {
-    "global_mean": [(gathers_the_data, "Too much is communicated"), (subtracts_the_mean, "what was given is changed")],
+    "global_mean": [
+        (gathers_the_data, "The ranks communicate too much"),
+        (subtracts_the_mean, "your function changes its argument"),
+    ],
     "mean_loss": [
         (stays_away_without_losses, "Hang, no rank can make progress."),
         (has_a_nan_without_losses, "returns nan"),
-        (changes_the_list, "what was given is changed"),
+        (changes_the_list, "your function changes its argument"),
     ],
     "evaluate": [
         (the_last_rank_alone, "evaluates all samples"),
         (one_all_reduce_per_batch, "fails for samples that give one rank an extra batch"),
-        (trains_afterwards, "It leaves the model in another mode."),
+        (trains_afterwards, "Your function leaves the model in the other mode."),
     ],
     "token_mean_loss": [
-        (synchronizes_always, "Too much is communicated"),
-        (mean_of_means, "That is not the gradient of the mean over all tokens"),
-        (steps_as_well, "It changes the weights."),
+        (synchronizes_always, "The ranks communicate too much"),
+        (mean_of_means, "The gradient is not that of the mean over all tokens"),
+        (steps_as_well, "Your function changes the weights."),
     ],
 }

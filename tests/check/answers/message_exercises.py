@@ -316,24 +316,24 @@ RIGHT: dict[str, list[Any]] = {
     "sum_of_half": [only_members_make_their_group, two_sums_over_all_ranks],
 }
 WRONG: dict[str, list[Any]] = {
-    "exchange": [(sleeps_instead_of_waiting, "It never waits for its isend")],
+    "exchange": [(sleeps_instead_of_waiting, "Your function never waits for its isend")],
     "swap": [
         (swap_as_given, "Deadlock, no rank can make progress."),
         (the_last_one_returns_none, "returns None, but other ranks return a tensor"),
     ],
     "pass_the_token": [
         (rank_0_sends_to_everyone, "to the next rank"),
-        (token_goes_round_twice, "Too much is communicated"),
+        (token_goes_round_twice, "The ranks communicate too much"),
     ],
     "broadcast_by_hand": [(comes_back_to_rank_0, "and not to rank 0")],
     "all_gather_by_hand": [
         (in_one_buffer, "are the same tensor object"),
-        (changes_its_tensor, "the given tensor was changed"),
-        (everything_twice, "Too much is communicated"),
+        (changes_its_tensor, "the given tensor has changed"),
+        (everything_twice, "The ranks communicate too much"),
     ],
     "share_best": [(share_best_as_given, "root"), (the_larger_of_each_element, "Find the highest of all scores")],
     "sum_of_half": [
         (sum_of_half_as_given, "group"),
-        (odd_ranks_call_the_even_group, "does not end with the sum over its half"),
+        (odd_ranks_call_the_even_group, "does not end up with the sum over its half"),
     ],
 }

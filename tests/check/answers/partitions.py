@@ -106,8 +106,8 @@ WRONG = {
     "data_partitioner": [
         (TakesOutWhatItGives, "returns different samples when called again."),
         (SeedOfTheHash, "Each rank shuffles differently"),
-        (ComparesExactly, "Raise ValueError for sizes below 0"),
-        (ShufflesTheList, "It shuffles the data itself."),
-        (NeverRefuses, "Raise ValueError for sizes below 0"),
+        (ComparesExactly, "Raise ValueError if a size is below 0"),
+        (ShufflesTheList, "Your class shuffles the data itself."),
+        (NeverRefuses, "Raise ValueError if a size is below 0"),
     ]
 }

@@ -74,4 +74,4 @@ def twice_around(tensor: Tensor) -> Tensor:
 
 
 RIGHT = {"ring_all_reduce": [in_place, padded_the_other_way]}
-WRONG = {"ring_all_reduce": [(to_everyone, "each to the next rank"), (twice_around, "Too much is communicated")]}
+WRONG = {"ring_all_reduce": [(to_everyone, "each to the next rank"), (twice_around, "The ranks communicate too much")]}

@@ -97,6 +97,6 @@ WRONG = {
         (first_of_its_node, "two ranks have LOCAL_RANK 0"),
         (others_sleep, "returns before the checkpoint is written"),
         (from_another_folder, "The new file is in another folder"),
-        (leaves_a_file, "It leaves another file next to the checkpoint."),
+        (leaves_a_file, "Your function leaves another file next to the checkpoint."),
     ]
 }

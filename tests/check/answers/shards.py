@@ -107,16 +107,16 @@ RIGHT = {
 WRONG = {
     "shard": [
         (a_view_where_it_divides, "it is a view that keeps a longer tensor in memory"),
-        (grows_its_input, "the given tensor was changed"),
-        (scattered, "Too much is communicated"),
+        (grows_its_input, "the given tensor has changed"),
+        (scattered, "The ranks communicate too much"),
     ],
     "sharded_mean": [
-        (all_reduce_and_cut, "more is sent than needed"),
+        (all_reduce_and_cut, "the ranks send more than needed"),
         (does_not_wait, r"wait\(\)"),
     ],
     "stage_of": [
         (floats_slip, "fails for one layer per stage"),
-        (shifted_by_the_rank, "assigns the layers differently than rank 0"),
-        (asks_the_others, "Too much is communicated"),
+        (shifted_by_the_rank, "assigns the layers differently from rank 0"),
+        (asks_the_others, "The ranks communicate too much"),
     ],
 }

@@ -126,13 +126,13 @@ RIGHT: dict[str, list[Any]] = {
 }
 WRONG: dict[str, list[Any]] = {
     "rank_sampler": [
-        (OneGeneratorForAllEpochs, "These are not the indices of DistributedSampler."),
-        (ReturnsAList, "__iter__ returns no iterator."),
+        (OneGeneratorForAllEpochs, "The indices differ from those of DistributedSampler."),
+        (ReturnsAList, "__iter__ does not return an iterator."),
         (gives_a_list, "'list' object has no attribute 'set_epoch'"),
     ],
     "shard_stream": [
         (ByHash, "fails for num_workers=3"),
         (DropsTheLastRound, "Some samples are lost"),
-        (AsksTheOthers, "Too much is communicated"),
+        (AsksTheOthers, "The ranks communicate too much"),
     ],
 }

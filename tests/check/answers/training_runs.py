@@ -152,9 +152,9 @@ RIGHT = {
     "restartable": [writes_by_hand, one_file_for_each_epoch],
 }
 WRONG = {
-    "train_loop": [(trains_alone_on_everything, "Too little is communicated"), (two_epochs_always, "epochs")],
+    "train_loop": [(trains_alone_on_everything, "The ranks communicate too little"), (two_epochs_always, "epochs")],
     "restartable": [
-        (ignores_a_damaged_file, "An interrupted write must not harm the last checkpoint"),
+        (ignores_a_damaged_file, "An interrupted write must not damage the last checkpoint"),
         (only_rank_0_restores, "Restore the model and the optimizer on every rank"),
         (saves_when_it_is_killed, "The final weights differ from those of an uninterrupted run."),
     ],
