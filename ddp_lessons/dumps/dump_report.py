@@ -136,7 +136,7 @@ def _matching_but_stuck(events: Events, left: LeftBehind) -> Reason | None:
     if name := _ROOTS.get(event.operation):
         sentence = f"{what}, but the call did not complete. Dumps do not record its root."
         return Reason("unknown-root", [sentence], event.rank, {"name": name})
-    return Reason("matching-calls", [f"{what}, and their calls match, but did not complete."], event.rank)
+    return Reason("matching-calls", [f"{what}, and the calls match, but they did not complete."], event.rank)
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _headline(finding: Finding) -> str:
     if finding.verdict is Verdict.UNKNOWN:
         return "Cannot tell whether the job hangs."
     if left.is_own and len(left.endings) + len(left.missing) < len(left.recorded):
-        return f"No hang found: as far as the calls of {who} show, every wait can still end."
+        return f"No hang found: judging by the calls of {who}, every wait can still complete."
     return f"No hang: the calls of {who} match, and no rank waits for a missing call."
 
 

@@ -70,7 +70,7 @@ def _calls_of(reader: CallReader, rank: int, path: Path, content: Mapping[str, A
     try:
         return reader.read(rank, content, path.stat().st_mtime)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-        raise Unreadable(f"{path.name} is damaged: torch does not write such an entry ({error!r}).") from error
+        raise Unreadable(f"{path.name} is damaged: an entry is missing or invalid ({error!r}).") from error
 
 
 def _of_torch(dumps: Mapping[int, RankDump], left_out: list[str]) -> LeftBehind:
@@ -97,5 +97,5 @@ def _of_own(own: Mapping[int, Mapping[str, Any]], left_out: list[str]) -> LeftBe
         endings = {rank: str(told["ended"]) for rank, told in own.items() if told["ended"]}
         waits = {rank: float(told["quiet_seconds"]) for rank, told in own.items()}
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"The dumps are damaged: this package does not write such entries ({error!r}).") from error
+        raise Unreadable(f"The dumps are damaged: an entry is missing or invalid ({error!r}).") from error
     return LeftBehind(recorded, left_out, endings, waits, is_own=True)

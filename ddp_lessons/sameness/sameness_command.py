@@ -38,7 +38,9 @@ class ScriptFailed(RuntimeError):
 
 def add_same_as_one(commands: Commands) -> None:
     options = argparse.ArgumentParser(add_help=False)
-    options.add_argument("--ranks", default="2", metavar="N,N", help="the numbers of ranks to compare with one (2)")
+    options.add_argument(
+        "--ranks", default="2", metavar="N,N", help="the world sizes to compare with one rank, such as 2,4 (default: 2)"
+    )
     options.add_argument(
         "--steps", type=int, default=20, metavar="N", help="compare the first N optimizer steps in full (20)"
     )

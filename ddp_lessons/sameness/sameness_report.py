@@ -186,7 +186,7 @@ def _not_same(first: Comparison, difference: Difference, compared: Sequence[Comp
         of = {GRADIENTS: "gradient of ", BUFFERS: "buffer "}.get(difference.what, "")
         lines.append(
             f"  rank {difference.rank}   step {difference.step}, {of}`{difference.parameter}`: off by "
-            f"{difference.size:.2g} (limit {difference.limit:.0e}, largest {difference.scale:.2g})"
+            f"{difference.size:.2g} (limit {difference.limit:.0e}, largest value {difference.scale:.2g})"
         )
     if is_of_samples and first.other_samples_at is not None:
         whole, parts = first.one.samples(first.other_samples_at)[0], first.many.samples(first.other_samples_at)

@@ -30,7 +30,7 @@ def add_start(commands: Commands) -> None:
         nargs=argparse.REMAINDER,
         default=[],
         metavar="OPTION",
-        help="pass everything that follows to JupyterLab, such as --jupyter --no-browser --port 9999",
+        help="pass all options that follow to JupyterLab; for example: --jupyter --no-browser --port 9999",
     )
     start.set_defaults(run=_start)
 
@@ -86,7 +86,7 @@ def add_progress(commands: Commands) -> None:
     act.add_argument(
         "--json",
         action="store_true",
-        help="print your tries and dates so that you can share them: --json > YOUR-NAME.json",
+        help="print your progress as JSON, so that you can share it: --json > YOUR-NAME.json",
     )
     act.add_argument("--collect", type=Path, metavar="FOLDER", help="make one table of all such files in this folder")
     progress.add_argument(
@@ -108,7 +108,7 @@ def _progress(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> in
 def add_room(commands: Commands) -> None:
     room = commands.add_parser(
         "room",
-        help="for instructors: start a JupyterLab server for each learner on this machine",
+        help="for instructors: start a JupyterLab server on this machine for each learner",
         description="Start a JupyterLab server for each learner, with its own folder, copy of the notebooks, port "
         "and token, and write the links to hand out. The servers run until you press Ctrl+C. When you start them "
         "again, they use the same folders and links.",
@@ -124,7 +124,7 @@ def add_room(commands: Commands) -> None:
     room.add_argument(
         "--ranks", default="8", metavar="N", help="maximum number of ranks per launch (8, which the lessons need)"
     )
-    room.add_argument("--memory", default="1 GB", help='maximum memory per rank, such as "600 MB" (1 GB)')
+    room.add_argument("--memory", default="1 GB", help='maximum memory per rank, such as "600 MB" (default: 1 GB)')
     room.set_defaults(run=lambda chosen: _room(chosen, room))
 
 

@@ -208,7 +208,7 @@ def check_gpu() -> Finding:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if torch.version.cuda is None:
         found = f"torch {torch.__version__} was built without CUDA"
-        fix = "install torch with the command from pytorch.org."
+        fix = "install a build of torch with CUDA, with the command that pytorch.org shows for your system."
     elif visible is not None:
         found = f"with CUDA_VISIBLE_DEVICES={visible!r}, torch sees no GPU"
         fix = "unset that variable, or set it to existing GPUs."

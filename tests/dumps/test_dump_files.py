@@ -87,20 +87,20 @@ def test_wherever_a_dump_ends_it_is_no_crash(tmp_path: Path) -> None:
     [
         (b"hello", "is not a dump"),
         (b'{"version": "3.0", "pg_config": {}}', "has format version 3.0"),
-        (b'{"version": "2.10", "pg_config": {}, "entries": [{}]}', "is damaged: torch does not write such an entry"),
+        (b'{"version": "2.10", "pg_config": {}, "entries": [{}]}', "is damaged: an entry is missing or invalid"),
         (
             b'{"version": "2.10", "pg_config": {"0": {"ranks": "[0, 999999999999]"}}}',
-            "is damaged: torch does not write such an entry",
+            "is damaged: an entry is missing or invalid",
         ),
         (b'{"version": "2.10", "pg_config": {"0"', "is truncated"),
         (b"[" * 100_000, "is not a dump"),
         (
             b'{"version": "2.10", "pg_config": {"0": {"ranks": "' + b"[" * 100_000 + b'"}}}',
-            "is damaged: torch does not write such an entry",
+            "is damaged: an entry is missing or invalid",
         ),
         (
             pickle.dumps({"version": "2.10", "pg_config": {}, "entries": [None]}),
-            "is damaged: torch does not write such an entry",
+            "is damaged: an entry is missing or invalid",
         ),
     ],
 )

@@ -145,7 +145,7 @@ def test_with_a_driver_it_says_why_torch_sees_no_gpu(tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr("torch.version.cuda", "13.0")
-    assert "with CUDA_VISIBLE_DEVICES='' torch sees no GPU" in gpu.no_gpu()
+    assert "with CUDA_VISIBLE_DEVICES='', torch sees no GPU" in gpu.no_gpu()
 
 
 def test_a_recording_names_the_gpu_and_the_versions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

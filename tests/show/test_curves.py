@@ -58,7 +58,7 @@ def test_without_steps_and_where_steps_restart_they_are_counted(given: list[dict
 def test_the_page_does_not_jump_and_the_words_are_the_same_from_the_first_picture_to_the_last() -> None:
     charts = [show.training(one) for one in (results_of([{"step": 3}], []), training_of(2, 3), training_of(4, 49))]
     assert len({(chart.text, chart.alt, chart.figure.get_figheight()) for chart in charts}) == 1
-    assert words(charts[0]) == {"No values logged yet. A rank logs values while it runs: tell(step=3, loss=0.25)"}
+    assert words(charts[0]) == {"No values yet. To log some, call tell(step=3, loss=0.25) in a rank."}
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e308])

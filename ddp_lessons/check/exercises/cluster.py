@@ -52,7 +52,7 @@ ranks_of = Exercise(
             "": ("5,1,2", 2),  # all mistakes below give other ranks
             "the second node": ("2,8", 1),
             "one node": ("4", 0),
-            "a number of GPUs with two digits": ("12,4", 1),
+            "a two-digit number of GPUs": ("12,4", 1),
             "a node without a GPU": ("2,0,2", 1),
             "a node without a GPU before this one": ("2,0,2", 2),
         }.items()
@@ -74,8 +74,7 @@ ranks_of = Exercise(
         ),
         Mistake(
             partial(_from, start=lambda counts, machine: sum(counts[: machine + 1])),
-            "Your function counts the GPUs of this node among the earlier ones. Add up only those of the earlier "
-            "nodes.",
+            "Your function includes the GPUs of this node in the sum. Add up only the GPUs of the earlier nodes.",
         ),
         Mistake(
             partial(_from, start=lambda counts, machine: sum(counts[:machine]) + 1),

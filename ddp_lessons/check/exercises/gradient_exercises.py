@@ -189,7 +189,7 @@ weighted_average = Exercise(
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, 1 / total)),
-            "The ranks' means are summed, not their samples. Multiply each gradient by its rank's count first.",
+            "The ranks' mean gradients are summed without weights. Multiply each gradient by its rank's count first.",
         ),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, own / total)),

@@ -278,7 +278,7 @@ token_mean_loss = Exercise(
     `model` is a language model in DistributedDataParallel; model(tokens) returns logits of shape (sequences, length,
     vocabulary). `micro_batches` is a list of pairs (tokens, targets), int64 of shape (sequences, length), with the
     same number of pairs on every rank. Targets of padding are -100 and don't count. A micro-batch may consist only of
-    padding, and so may all those of a rank.
+    padding, and so may all micro-batches of a rank.
 
     Afterwards, every gradient is that of the mean cross entropy over all tokens of all ranks and micro-batches, and the
     function returns this mean on every rank, as a float or a tensor with one element. Communicate the gradients only

@@ -65,7 +65,7 @@ def _without_remainder(flat: Tensor) -> Tensor:
 
 
 shard = Exercise(
-    """Check `function(flat)`: every rank returns its shard of a long tensor that all of them have.
+    """Check `function(flat)`: every rank returns its shard of a 1-D tensor that is the same on all ranks.
 
     The shards are in rank order, equally long and as short as possible; the last ones are padded with zeros. A shard
     has its own memory, so that the whole tensor can be freed. No communication is necessary.

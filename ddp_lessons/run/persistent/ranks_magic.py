@@ -188,7 +188,8 @@ def _some(who: str) -> list[int]:
         bounds = [part.partition("-")[::2] for part in who.split(",") if part]
         return [rank for first, last in bounds for rank in range(int(first), int(last or first) + 1)]
     except ValueError:
-        raise UsageError(f"{who!r} is not a list of ranks; write 4 for four ranks, 0,2 or 1-3 for some") from None
+        next_step = "Next: write 4 to start four ranks, or select some of them, as in 0,2 or 1-3"
+        raise UsageError(f"{who!r} is not a list of ranks. {next_step}") from None
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ from ddp_lessons.show.figures.palette import width_of
 
 TEXT = "Training curves."
 ALT = "Training curves: a panel for each logged value, a line for each rank."
-WAITING = "No values logged yet. A rank logs values while it runs: tell(step=3, loss=0.25)"
+WAITING = "No values yet. To log some, call tell(step=3, loss=0.25) in a rank."
 PLACES = ("step", "epoch")  # values with these names are the x of the others
 LEFT, GAP, RIGHT = 0.65, 0.7, 0.2  # inches
 HEAD, PANEL, FOOT = 0.26, 1.75, 0.48  # of each row: its names, the panels, their x axis

@@ -64,7 +64,7 @@ def equal_to_everything(device: str, ranks_here: int, gpus_here: int, has_nccl: 
 
 RIGHT = {"ranks_of": [by_accumulation, as_elements_of_a_tensor], "choose_backend": [by_an_enum, with_other_names]}
 WRONG = {
-    "ranks_of": [(digit_by_digit, "fails for a number of GPUs with two digits"), (as_floats, "Ranks are integers")],
+    "ranks_of": [(digit_by_digit, "fails for a two-digit number of GPUs"), (as_floats, "Ranks are integers")],
     "choose_backend": [
         (asks_this_machine, "Use nccl, even if your own machine has no GPU."),
         (only_for_several, "One rank with its own GPU is enough for NCCL."),
