@@ -194,7 +194,7 @@ def test_calls_that_all_made_and_that_do_not_end_point_at_the_gpu(tmp_path: Path
     wait_in(ranks)
     finding, message = found(write_all(ranks, tmp_path))
     assert finding.verdict is Verdict.HANG
-    assert "All ranks of the group called all_reduce of float32 [4], and their calls match" in message
+    assert "All ranks of the group called all_reduce of float32 [4], and the calls match" in message
     assert "Not the cause: 6 earlier collectives match" in message
 
 
